@@ -1,0 +1,416 @@
+// Package install puts Segue on a lab's control plane: the kinds, the rights and the webhook that the chart ships, and the
+// operator as a child process that holds no other rights than these.
+package install
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/segue-dev/segue/charts"
+	"github.com/segue-dev/segue/lab/controlplane"
+)
+
+const (
+	// Namespace is where the operator runs.
+	Namespace = "segue-system"
+	// ServiceAccount is the user that the operator is.
+	ServiceAccount = "system:serviceaccount:" + Namespace + ":segue"
+
+	fieldOwner   = "segue-lab"
+	readyWithin  = time.Minute
+	stopsWithin  = 20 * time.Second
+	webhookName  = "segue-guard"
+	logTailLines = 15
+)
+
+// Options say how the operator is started.
+type Options struct {
+	// Binary is the segue binary; empty means $SEGUE_BIN, else segue beside this executable, else bin/segue found upwards
+	// from the working directory.
+	Binary string
+	// Args are further arguments of `segue operator`.
+	Args []string
+}
+
+// Operator is Segue on a lab.
+type Operator struct {
+	client     client.Client
+	binary     string
+	kubeconfig string
+	args       []string
+	webhook    int // ports
+	health     int
+	logPath    string
+	died       chan error
+	reportOnce sync.Once
+
+	mu   sync.Mutex
+	proc *child
+}
+
+// Install brings Segue up and returns when it guards. It fails, with the end of the operator's log, when that takes longer
+// than a minute.
+func Install(ctx context.Context, cp *controlplane.ControlPlane, o Options) (*Operator, error) {
+	binary, err := findBinary(o.Binary)
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(cp.Config(), client.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the lab: %w", err)
+	}
+	ports, err := freePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, err := cp.KubeconfigFor(ServiceAccount, "system:serviceaccounts", "system:serviceaccounts:"+Namespace, "system:authenticated")
+	if err != nil {
+		return nil, err
+	}
+	op := &Operator{client: c, binary: binary, kubeconfig: kubeconfig, args: o.Args, webhook: ports[0], health: ports[1],
+		logPath: filepath.Join(cp.Dir(), "segue.log"), died: make(chan error, 1)}
+	if err := op.applyFiles(ctx); err != nil {
+		return nil, err
+	}
+	if err := op.start(ctx); err != nil {
+		return nil, errors.Join(err, op.Stop())
+	}
+	return op, nil
+}
+
+// Died receives once, when the operator ends unasked.
+func (o *Operator) Died() <-chan error { return o.died }
+
+// LogFile is where the operator logs to.
+func (o *Operator) LogFile() string { return o.logPath }
+
+// Pid is the operator's process id; 0 when it does not run.
+func (o *Operator) Pid() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.proc == nil {
+		return 0
+	}
+	return o.proc.cmd.Process.Pid
+}
+
+// Kill ends the operator with SIGKILL, as a crash would. It does not report on Died.
+func (o *Operator) Kill() error { return o.end(syscall.SIGKILL) }
+
+// Start starts an operator that was killed, without waiting until it guards.
+func (o *Operator) Start(context.Context) error { return o.launch() }
+
+// Restart ends the operator, if it still runs, starts it again and returns when it guards.
+func (o *Operator) Restart(ctx context.Context) error {
+	return errors.Join(o.end(syscall.SIGTERM), o.start(ctx))
+}
+
+// Stop ends the operator and removes what makes the API server ask it. Handovers and the rights stay.
+func (o *Operator) Stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopsWithin)
+	defer cancel()
+	hook := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhookName}}
+	err := client.IgnoreNotFound(o.client.Delete(ctx, hook))
+	if err != nil {
+		err = fmt.Errorf("remove ValidatingWebhookConfiguration %s: %w", webhookName, err)
+	}
+	return errors.Join(err, o.end(syscall.SIGTERM))
+}
+
+func (o *Operator) start(ctx context.Context) error {
+	if err := o.launch(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	o.mu.Lock()
+	proc := o.proc
+	o.mu.Unlock()
+	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		select {
+		case <-proc.done:
+			return false, proc.exit(o.logPath)
+		default:
+		}
+		return o.ready(ctx), nil
+	})
+	if err != nil {
+		return fmt.Errorf("segue operator does not guard: %w\n%s", err, tail(o.logPath))
+	}
+	return nil
+}
+
+func (o *Operator) ready(ctx context.Context) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+strconv.Itoa(o.health)+"/readyz", nil)
+	if err != nil {
+		return false
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	_, _ = io.Copy(io.Discard, res.Body)
+	return res.StatusCode == http.StatusOK
+}
+
+func (o *Operator) launch() error {
+	args := append([]string{"operator", "--kubeconfig", o.kubeconfig, "--namespace", Namespace, "--leader-elect=false",
+		"--webhook-address", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.webhook)), "--webhook-dns-name", "localhost",
+		"--metrics-address", "0", "--health-address", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.health))}, o.args...)
+	p, err := startChild(o.binary, args, o.logPath)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	o.proc = p
+	o.mu.Unlock()
+	go func() {
+		<-p.done
+		o.mu.Lock()
+		unasked := o.proc == p
+		o.mu.Unlock()
+		if unasked {
+			o.reportOnce.Do(func() { o.died <- p.exit(o.logPath) })
+		}
+	}()
+	return nil
+}
+
+func (o *Operator) end(with syscall.Signal) error {
+	o.mu.Lock()
+	p := o.proc
+	o.proc = nil
+	o.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	_ = p.cmd.Process.Signal(with)
+	select {
+	case <-p.done:
+	case <-time.After(stopsWithin):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
+	return nil
+}
+
+// applyFiles creates what the chart ships, with the webhook pointing at this process's operator.
+func (o *Operator) applyFiles(ctx context.Context) error {
+	ns := &unstructured.Unstructured{}
+	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	ns.SetName(Namespace)
+	objects := []*unstructured.Unstructured{ns}
+	for _, pattern := range []string{"segue/crds/*.yaml", "segue/files/*.yaml"} {
+		names, err := fs.Glob(charts.Files, pattern)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			read, err := readObjects(name)
+			if err != nil {
+				return err
+			}
+			objects = append(objects, read...)
+		}
+	}
+	for _, u := range objects {
+		if u.GetKind() == "ValidatingWebhookConfiguration" {
+			if err := o.pointAtOperator(u); err != nil {
+				return err
+			}
+		}
+		if err := o.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(fieldOwner), client.ForceOwnership); err != nil {
+			return fmt.Errorf("install %s %s: %w", u.GetKind(), u.GetName(), err)
+		}
+	}
+	return o.awaitKinds(ctx)
+}
+
+// pointAtOperator replaces the Service, which does not exist in a lab, by the operator's address. The name localhost is
+// what the operator's certificate carries.
+func (o *Operator) pointAtOperator(u *unstructured.Unstructured) error {
+	hooks, _, err := unstructured.NestedSlice(u.Object, "webhooks")
+	if err != nil {
+		return fmt.Errorf("read the webhook configuration: %w", err)
+	}
+	for i := range hooks {
+		hook := hooks[i].(map[string]any)
+		path, _, err := unstructured.NestedString(hook, "clientConfig", "service", "path")
+		if err != nil {
+			return fmt.Errorf("read the path of the webhook: %w", err)
+		}
+		hook["clientConfig"] = map[string]any{"url": "https://localhost:" + strconv.Itoa(o.webhook) + path}
+	}
+	return unstructured.SetNestedSlice(u.Object, hooks, "webhooks")
+}
+
+// awaitKinds waits until the API server serves the kinds: the operator's caches cannot start before.
+func (o *Operator) awaitKinds(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		list := &unstructured.UnstructuredList{}
+		list.SetAPIVersion("segue.dev/v1alpha1")
+		list.SetKind("HandoverList")
+		err := o.client.List(ctx, list)
+		return err == nil, ignoreUnknownKind(err)
+	})
+	if err != nil {
+		return fmt.Errorf("wait until the API server serves Handovers: %w", err)
+	}
+	return nil
+}
+
+func ignoreUnknownKind(err error) error {
+	if meta.IsNoMatchError(err) || client.IgnoreNotFound(err) == nil {
+		return nil
+	}
+	return err
+}
+
+func readObjects(name string) ([]*unstructured.Unstructured, error) {
+	data, err := charts.Files.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var out []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+	for {
+		u := &unstructured.Unstructured{}
+		if err := decoder.Decode(u); errors.Is(err, io.EOF) {
+			return out, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		if len(u.Object) > 0 {
+			out = append(out, u)
+		}
+	}
+}
+
+// child is the operator's process.
+type child struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+}
+
+// startChild starts the process from a goroutine that keeps its thread until the process has ended: the parent death
+// signal, which ends the operator when this process is killed, is tied to the thread that started it.
+func startChild(binary string, args []string, logPath string) (*child, error) {
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the operator's log: %w", err)
+	}
+	defer log.Close()
+	p := &child{cmd: exec.Command(binary, args...), done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = p.cmd.Wait()
+			close(p.done)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", binary, err)
+	}
+	return p, nil
+}
+
+// exit says how the process ended; it may be called once done is closed.
+func (p *child) exit(logPath string) error {
+	return fmt.Errorf("segue operator ended unasked (%s); the end of its log %s:\n%s", p.cmd.ProcessState, logPath, tail(logPath))
+}
+
+func tail(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+	if len(lines) > logTailLines {
+		lines = lines[len(lines)-logTailLines:]
+	}
+	return strings.Join(lines, "\n")
+}
+
+func findBinary(explicit string) (string, error) {
+	if explicit == "" {
+		explicit = os.Getenv("SEGUE_BIN")
+	}
+	if explicit != "" {
+		if _, err := os.Stat(explicit); err != nil {
+			return "", fmt.Errorf("the segue binary: %w; run `make build`", err)
+		}
+		return explicit, nil
+	}
+	if self, err := os.Executable(); err == nil {
+		if path := filepath.Join(filepath.Dir(self), "segue"); isFile(path) {
+			return path, nil
+		}
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if path := filepath.Join(dir, "bin", "segue"); isFile(path) {
+			return path, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("no segue beside this program, no bin/segue here or above, and SEGUE_BIN is not set; run `make build`")
+		}
+		dir = parent
+	}
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// freePorts returns ports that were free a moment ago.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}

@@ -302,7 +302,7 @@ func (e *Eyes) budgets(ctx context.Context, p *corev1.Pod) ([]decide.Budget, err
 		if err != nil || !sel.Matches(labels.Set(p.Labels)) {
 			continue // the API server does not store a selector that cannot be read
 		}
-		out = append(out, decide.Budget{Name: b.Name, DesiredHealthy: b.Status.DesiredHealthy, ExpectedPods: b.Status.ExpectedPods})
+		out = append(out, decide.Budget{Name: b.Name, DesiredHealthy: b.Status.DesiredHealthy})
 	}
 	slices.SortFunc(out, func(a, b decide.Budget) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil

@@ -11,8 +11,8 @@ import (
 func (f facts) actions(w World, v Verdict) []Action {
 	outlived := w.Handover != nil && w.Handover.Phase.Finished() && !w.Now.Before(w.Handover.Finished.Add(w.Settings.Keep))
 	switch {
-	case outlived && v.Outcome == Allow && v.Reason != ReasonObserved:
-		return append(f.unmark(w), Action{Kind: DeleteHandover})
+	case outlived && v.Outcome == Allow && v.Reason != ReasonObserved && v.Reason != ReasonDeadlineReached:
+		return append(append(f.grant(w), f.unmark(w)...), Action{Kind: DeleteHandover})
 	case v.Reason == ReasonUserDoNotDisrupt && !w.Eviction && !active(w):
 		return f.unmark(w)
 	case v.Outcome == Hold:
@@ -52,7 +52,7 @@ func (f facts) observe(w World, v Verdict) []Action {
 	if w.Handover != nil && w.Handover.Phase == v1alpha1.PhaseObserved {
 		return nil
 	}
-	var as []Action
+	as := f.unmark(w)
 	if w.Handover == nil {
 		as = append(as, Action{Kind: CreateHandover, Signal: f.signal, PodUID: w.Pod.UID})
 	}

@@ -133,9 +133,9 @@ func (f facts) answer(w World) Verdict {
 		return allow(ReasonNodeStays, "nothing says that pod %s must go", w.PodName)
 	case f.have >= f.need:
 		if active(w) && w.Handover.Strategy == v1alpha1.StrategyRollout {
-			return allow(ReasonReplaced, "Deployment %s has %d Available on nodes that stay, and needs %d", w.Workload.Name, f.have, f.need)
+			return allow(ReasonReplaced, "Deployment %s has the %d Available on nodes that stay that it needs", w.Workload.Name, f.need)
 		}
-		return allow(ReasonSpare, "Deployment %s keeps %d Available on nodes that stay, and needs %d", w.Workload.Name, f.have, f.need)
+		return allow(ReasonSpare, "Deployment %s keeps the %d Available on nodes that stay that it needs", w.Workload.Name, f.need)
 	case spent(w, f) || f.late(w):
 		return allow(ReasonDeadlineReached, "pod %s is let go without a replacement that serves: %s", w.PodName, f.plan.message)
 	case w.Namespace.Protection == v1alpha1.ProtectionObserve:

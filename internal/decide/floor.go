@@ -16,10 +16,6 @@ func floor(w World) (int, string) {
 	}
 	why := fmt.Sprintf("%d of %d replicas", need, replicas)
 	for _, b := range w.Budgets {
-		// A budget over several workloads cannot be met by this one alone; the API server holds it anyway.
-		if int(b.ExpectedPods) > max(replicas, len(w.Pods)) {
-			continue
-		}
 		if desired := min(int(b.DesiredHealthy), replicas); desired > need {
 			need, why = desired, fmt.Sprintf("%d of %d replicas, raised by budget %s", desired, replicas, b.Name)
 		}
@@ -27,20 +23,43 @@ func floor(w World) (int, string) {
 	return need, why
 }
 
-// staying counts the workload's Available pods, without the subject, that are on nodes that stay and were not already
-// allowed to go. again is when a pod that is Ready becomes Available; zero when there is none.
+// staying returns how many Available pods on nodes that stay the workload can count on once the subject is gone. again is
+// when a pod that is Ready becomes Available; zero when there is none.
+//
+// The Deployment controller deletes pods at the same time and asks nobody: down to the wanted number while it scales in,
+// and, while pods of another revision exist, so many of those that replicas - maxUnavailable are left. What it may take does
+// not count.
 func staying(w World) (count int, again time.Time) {
+	d := w.Workload.Deployment
+	available, current, other, rolling := 0, 0, 0, !d.Observed
 	for _, p := range w.Pods {
-		if p.Name == w.PodName || !counted(p) || granted(w, p) || !stays(w, p.Node) {
+		isCurrent := d.Observed && d.Revision != "" && p.Revision == d.Revision
+		rolling = rolling || (!isCurrent && !p.Terminating && !p.Terminal)
+		if !counted(p) || granted(w, p) {
 			continue
 		}
-		if at := p.ReadySince.Add(w.Workload.Deployment.MinReady); at.After(w.Now) {
+		at := p.ReadySince.Add(d.MinReady)
+		if !at.After(w.Now) {
+			available++
+		}
+		switch {
+		case p.Name == w.PodName || !stays(w, p.Node):
+		case at.After(w.Now):
 			again = earliest(again, at)
-			continue
+		case isCurrent:
+			current++
+		default:
+			other++
 		}
-		count++
 	}
-	return count, again
+	if !rolling {
+		return max(0, current-max(0, available-int(d.Replicas))), again
+	}
+	keeps := int(d.Replicas - d.MaxUnavailable)
+	if d.Recreate {
+		keeps = 0
+	}
+	return current + max(0, other-max(0, available-keeps)), again
 }
 
 // counted reports whether somebody depends on the pod: it is Ready, scheduled, and neither terminal nor terminating.

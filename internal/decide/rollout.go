@@ -19,7 +19,7 @@ type plan struct {
 func planRollout(w World, need int) plan {
 	d, name := w.Workload.Deployment, "Deployment "+w.Workload.Name
 	superseded := d.Observed && d.Revision != "" && w.Pod.Revision != d.Revision
-	started := w.Handover != nil && w.Handover.Strategy == v1alpha1.StrategyRollout && !w.Handover.Phase.Finished()
+	started := active(w) && (w.Handover.Strategy == v1alpha1.StrategyRollout || w.Handover.Reason == ReasonRolloutReverted)
 	underway := plan{strategy: v1alpha1.StrategyRollout, reason: ReasonRolloutStarted,
 		message: name + " is being rolled out; the pod may go once its replacement is Available on a node that stays"}
 	switch {

@@ -152,9 +152,8 @@ type Node struct {
 // Budget is a PodDisruptionBudget that matches the subject.
 type Budget struct {
 	Name string `json:"name"`
-	// DesiredHealthy and ExpectedPods are the budget's status.
+	// DesiredHealthy is status.desiredHealthy.
 	DesiredHealthy int32 `json:"desiredHealthy"`
-	ExpectedPods   int32 `json:"expectedPods"`
 }
 
 // Grant is an eviction that was allowed.

@@ -78,7 +78,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err != nil {
 		return err
 	}
-	hooks := webhook.NewServer(webhook.Options{Host: host, Port: port})
+	hooks := webhook.NewServer(webhook.Options{Host: host, Port: port}).(*webhook.DefaultServer)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Cache: cluster.CacheOptions(), WebhookServer: hooks,
 		Metrics: metricsserver.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.HealthAddress,
@@ -88,7 +88,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("set up the operator: %w", err)
 	}
-	if err := wire(ctx, mgr, hooks.(*webhook.DefaultServer), o); err != nil {
+	if err := wire(ctx, mgr, hooks, o); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -109,7 +109,8 @@ func wire(ctx context.Context, mgr manager.Manager, hooks *webhook.DefaultServer
 	g := &guard{eyes: eyes, hands: hands, voice: voice, now: time.Now, started: time.Now()}
 	certs := newCertificates(mgr, o)
 	hooks.Options.TLSOpts = append(hooks.Options.TLSOpts, certs.serve)
-	hooks.Register(GuardPath, &webhook.Admission{Handler: g})
+	// Asking the manager for the server is what makes it run.
+	mgr.GetWebhookServer().Register(GuardPath, &webhook.Admission{Handler: g})
 	warmUp := manager.RunnableFunc(func(ctx context.Context) error {
 		g.warm.Store(mgr.GetCache().WaitForCacheSync(ctx))
 		<-ctx.Done()

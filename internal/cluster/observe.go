@@ -47,7 +47,7 @@ func HandoverName(pod string, uid types.UID) string {
 	if most := 63 - 1 - len(hex); len(pod) > most {
 		pod = pod[:most]
 	}
-	return pod + "-" + hex
+	return strings.TrimRight(pod, ".-") + "-" + hex
 }
 
 // Eyes read what decisions need.

@@ -62,8 +62,12 @@ func (h *handovers) Reconcile(ctx context.Context, key cluster.Key) (reconcile.R
 func (h *handovers) tell(ctx context.Context, key cluster.Key, w decide.World, v decide.Verdict, applied []decide.Action) {
 	h.voice.Applied(subject(key, w), v, applied)
 	for _, a := range applied {
-		log.FromContext(ctx).Info("applied", "action", a.Kind, "pod", key.String(), "outcome", v.Outcome, "reason", v.Reason)
-		if a.Kind == decide.SetStatus && a.Status.Phase.Finished() {
+		phase := v1alpha1.Phase("")
+		if a.Status != nil {
+			phase = a.Status.Phase
+		}
+		log.FromContext(ctx).Info("applied", "action", a.Kind, "pod", key.String(), "outcome", v.Outcome, "reason", v.Reason, "phase", phase)
+		if phase.Finished() {
 			took := time.Duration(0)
 			if w.Handover != nil {
 				took = w.Now.Sub(w.Handover.Created)

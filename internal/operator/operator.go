@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -52,6 +53,8 @@ type Options struct {
 	AuthorityDuration, CertificateDuration time.Duration
 	// Settings are the decisions' defaults.
 	Settings decide.Settings
+	// NewClient makes the client that writes; nil is the ordinary one. Tests inject faults here.
+	NewClient client.NewClientFunc
 }
 
 // DefaultOptions returns the documented defaults for a namespace.
@@ -83,7 +86,10 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		Scheme: scheme, Cache: cluster.CacheOptions(), WebhookServer: hooks,
 		Metrics: metricsserver.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.HealthAddress,
 		LeaderElection: o.LeaderElect, LeaderElectionID: "segue-leader", LeaderElectionNamespace: o.Namespace, LeaderElectionReleaseOnCancel: true,
-		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.PersistentVolumeClaim{}}}},
+		NewClient: o.NewClient,
+		// Tests run more than one operator in a process.
+		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
+		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.PersistentVolumeClaim{}}}},
 	})
 	if err != nil {
 		return fmt.Errorf("set up the operator: %w", err)

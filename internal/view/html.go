@@ -165,6 +165,13 @@ func legend() []legendEntry {
 	for _, phase := range []PodPhase{PodStarting, PodReady, PodNotReady, PodStopping} {
 		add(30, "pod "+phaseName(phase), func(c *canvas) { c.rect(0.5, 0.5, 29, 14, "bar bar-"+phaseClass(phase), "") })
 	}
+	add(40, "the same for one of many pods", func(c *canvas) {
+		for i, phase := range []PodPhase{PodStarting, PodReady, PodNotReady, PodStopping} {
+			for row := range 3 {
+				c.rect(float64(i)*10, float64(row)*5, 10, 4, "thin thin-"+phaseClass(phase), "")
+			}
+		}
+	})
 	add(30, "node is there", func(c *canvas) { c.roundRect(0.5, 0.5, 29, 14, 3, "node", "") })
 	add(30, "node is tainted", func(c *canvas) {
 		c.roundRect(0.5, 0.5, 29, 14, 3, "node", "")

@@ -250,16 +250,21 @@ func (p *picture) namedPod(c *canvas, pod PodBar, y float64) float64 {
 	return y + height
 }
 
-// bar draws a pod's phases; where there is room the phase is written into it.
+// bar draws a pod's phases; where there is room the phase is written into it. Bars too thin for a texture are told
+// apart by how dark they are.
 func (p *picture) bar(c *canvas, pod PodBar, top, height float64) {
 	for _, phase := range visiblePhases(pod, p.axis) {
 		x := p.axis.x(phase.From)
 		width := max(p.axis.x(phase.To)-x, 1)
 		class := phaseClass(phase.Phase)
 		tooltip := clean(pod.Name) + " " + phaseName(phase.Phase) + " " + spanWords(phase.Span)
+		if height < barHeight {
+			c.rect(x, top, width, height, "thin thin-"+class, tooltip)
+			continue
+		}
 		c.rect(x, top, width, height, "bar bar-"+class, tooltip)
 		name := phaseName(phase.Phase)
-		if height == barHeight && textWidth(name, markText)+10 <= width && columns(name) <= 20 {
+		if textWidth(name, markText)+10 <= width && columns(name) <= 20 {
 			c.text(x+5, top+11, "t-phase t-"+class, atStart, name, "")
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,6 +76,9 @@ func runTests(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
+// benches numbers the namespaces, so that names that are cut stay different.
+var benches atomic.Int32
+
 // bench is one test's namespace and nodes.
 type bench struct {
 	*testing.T
@@ -88,10 +92,7 @@ type bench struct {
 func setUp(t *testing.T, protection v1alpha1.Protection, nodes ...string) *bench {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
-	if len(name) > 40 {
-		name = name[:40]
-	}
-	name = strings.TrimRight(name, "-")
+	name = fmt.Sprintf("%s-%d", strings.Trim(name[:min(len(name), 40)], "-"), benches.Add(1))
 	b := &bench{T: t, ctx: t.Context(), namespace: name, pool: name}
 	b.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace, Labels: map[string]string{v1alpha1.ProtectLabel: string(protection)}}})
 	b.eventually("the default ServiceAccount exists", func() error {

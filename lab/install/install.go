@@ -28,9 +28,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/segue-dev/segue/charts"
+	"github.com/segue-dev/segue/internal/operator"
 	"github.com/segue-dev/segue/lab/controlplane"
 )
 
@@ -118,6 +121,19 @@ func (o *Operator) Pid() int {
 	return o.proc.cmd.Process.Pid
 }
 
+// InProcess returns what it takes to run the same operator, with the same rights and addresses, inside this process: while
+// the child does not run, a test can inject faults into it.
+func (o *Operator) InProcess() (*rest.Config, operator.Options, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return nil, operator.Options{}, fmt.Errorf("read the operator's kubeconfig: %w", err)
+	}
+	opts := operator.DefaultOptions(Namespace)
+	opts.LeaderElect, opts.MetricsAddress, opts.WebhookDNSNames = false, "0", []string{"localhost"}
+	opts.WebhookAddress, opts.HealthAddress = loopback(o.webhook), loopback(o.health)
+	return config, opts, nil
+}
+
 // Kill ends the operator with SIGKILL, as a crash would. It does not report on Died.
 func (o *Operator) Kill() error { return o.end(syscall.SIGKILL) }
 
@@ -165,7 +181,7 @@ func (o *Operator) start(ctx context.Context) error {
 }
 
 func (o *Operator) ready(ctx context.Context) bool {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+strconv.Itoa(o.health)+"/readyz", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+loopback(o.health)+"/readyz", nil)
 	if err != nil {
 		return false
 	}
@@ -180,8 +196,8 @@ func (o *Operator) ready(ctx context.Context) bool {
 
 func (o *Operator) launch() error {
 	args := append([]string{"operator", "--kubeconfig", o.kubeconfig, "--namespace", Namespace, "--leader-elect=false",
-		"--webhook-address", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.webhook)), "--webhook-dns-name", "localhost",
-		"--metrics-address", "0", "--health-address", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.health))}, o.args...)
+		"--webhook-address", loopback(o.webhook), "--webhook-dns-name", "localhost",
+		"--metrics-address", "0", "--health-address", loopback(o.health)}, o.args...)
 	p, err := startChild(o.binary, args, o.logPath)
 	if err != nil {
 		return err
@@ -200,6 +216,8 @@ func (o *Operator) launch() error {
 	}()
 	return nil
 }
+
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 func (o *Operator) end(with syscall.Signal) error {
 	o.mu.Lock()

@@ -1,0 +1,136 @@
+package decide
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/segue-dev/segue/api/v1alpha1"
+)
+
+// onePod is a World in which the only pod of a Deployment is on a node that Karpenter disrupts.
+func onePod() World {
+	p := Pod{Name: "p0", UID: "uid-0", Node: "a", Revision: "r1", Ready: true, ReadySince: start.Add(-time.Hour), StartTime: start.Add(-time.Hour), Grace: 60 * time.Second}
+	return World{
+		Now: start, Settings: DefaultSettings(), Namespace: Namespace{Name: "ns", Protection: v1alpha1.ProtectionEnabled},
+		PodName: "p0", Pod: &p, Pods: []Pod{p},
+		Nodes: map[string]Node{"a": {Name: "a", Signal: v1alpha1.SignalKarpenterDisrupted, Karpenter: true}, "b": {Name: "b"}},
+		Workload: &Workload{APIVersion: "apps/v1", Kind: KindDeployment, Name: "web", UID: "d", Deployment: &Deployment{
+			Replicas: 1, MaxSurge: 1, Observed: true, Settled: true, Revision: "r1"}},
+	}
+}
+
+func with(w World, change func(*World)) World {
+	change(&w)
+	return w
+}
+
+func kinds(v Verdict) []ActionKind {
+	var out []ActionKind
+	for _, a := range v.Actions {
+		out = append(out, a.Kind)
+	}
+	return out
+}
+
+func TestDeparture(t *testing.T) {
+	handover := func(age time.Duration, phase v1alpha1.Phase) *Handover {
+		return &Handover{Name: "h", PodUID: "uid-0", Node: "a", Signal: v1alpha1.SignalKarpenterDisrupted, Created: start.Add(-age), Phase: phase}
+	}
+	for name, c := range map[string]struct {
+		world   World
+		outcome Outcome
+		reason  Reason
+		actions []ActionKind
+	}{
+		"E1: the only pod is replaced first": {onePod(), Hold, ReasonRolloutStarted,
+			[]ActionKind{CreateHandover, MarkPod, RestartRollout, SetStatus}},
+		"E9: a pod that is not Ready goes at once": {with(onePod(), func(w *World) { w.Pod.Ready = false }), Allow, ReasonPodNotCounted, nil},
+		"E10: a rollout in flight is waited for": {with(onePod(), func(w *World) { w.Workload.Deployment.Settled = false }), Hold, ReasonRolloutInFlight,
+			[]ActionKind{CreateHandover, MarkPod, SetStatus}},
+		"E10: a pod that a rollout replaces anyway": {with(onePod(), func(w *World) {
+			w.Workload.Deployment.Settled, w.Workload.Deployment.Revision = false, "r2"
+		}), Hold, ReasonRolloutStarted, []ActionKind{CreateHandover, MarkPod, SetStatus}},
+		"E12: Recreate": {with(onePod(), func(w *World) { w.Workload.Deployment.Recreate = true }), Hold, ReasonMustStaySingle,
+			[]ActionKind{CreateHandover, MarkPod, SetStatus}},
+		"E13: maxSurge 0": {with(onePod(), func(w *World) { w.Workload.Deployment.MaxSurge, w.Workload.Deployment.MaxUnavailable = 0, 1 }), Hold, ReasonMustStaySingle,
+			[]ActionKind{CreateHandover, MarkPod, SetStatus}},
+		"E13: maxUnavailable covers all replicas": {with(onePod(), func(w *World) { w.Workload.Deployment.MaxUnavailable = 1 }), Hold, ReasonRolloutBelowFloor,
+			[]ActionKind{CreateHandover, MarkPod, SetStatus}},
+		"E14: paused": {with(onePod(), func(w *World) { w.Workload.Deployment.Paused = true }), Hold, ReasonDeploymentPaused,
+			[]ActionKind{CreateHandover, MarkPod, SetStatus}},
+		"E16: the rollout exceeded its progress deadline": {with(onePod(), func(w *World) {
+			d := w.Workload.Deployment
+			d.Settled, d.Revision, d.ProgressFailed = false, "r2", true
+			w.Handover = handover(time.Minute, v1alpha1.PhaseWaiting)
+		}), Hold, ReasonRolloutStuck, []ActionKind{MarkPod, SetStatus}},
+		"E19: a volume that only one pod can mount": {with(onePod(), func(w *World) { w.Pod.ExclusiveVolume = "data" }), Hold, ReasonExclusiveVolume,
+			[]ActionKind{CreateHandover, MarkPod, SetStatus}},
+		"E22: the rollout was taken back: no second one": {with(onePod(), func(w *World) {
+			w.Handover = handover(time.Minute, v1alpha1.PhaseWaiting)
+			w.Handover.Strategy, w.Handover.Generation, w.Workload.Deployment.Generation = v1alpha1.StrategyRollout, 2, 3
+		}), Hold, ReasonRolloutReverted, []ActionKind{MarkPod, SetStatus}},
+		"E22: a cache that has not seen the rollout yet is not a taken back one": {with(onePod(), func(w *World) {
+			w.Handover = handover(time.Minute, v1alpha1.PhaseWaiting)
+			w.Handover.Strategy, w.Handover.Generation, w.Workload.Deployment.Generation = v1alpha1.StrategyRollout, 2, 1
+		}), Hold, ReasonRolloutStarted, []ActionKind{MarkPod, SetStatus}},
+		"E27: no Deployment": {with(onePod(), func(w *World) { w.Workload = nil }), Allow, ReasonNoStrategyForKind, nil},
+		"E28: terminating":   {with(onePod(), func(w *World) { w.Pod.Terminating = true }), Allow, ReasonPodNotCounted, nil},
+		"E30: let go at the node's end minus grace minus margin": {with(onePod(), func(w *World) {
+			n := w.Nodes["a"]
+			n.TerminatesAt = start.Add(70 * time.Second)
+			w.Nodes["a"], w.Handover = n, handover(time.Minute, v1alpha1.PhaseWaiting)
+			w.Pod.DoNotDisrupt, w.Pod.Held = "2h", "2h"
+			w.Pods[0] = *w.Pod
+		}), Allow, ReasonDeadlineReached, []ActionKind{UnmarkPod, SetStatus}},
+		"E30: a second earlier it is still held": {with(onePod(), func(w *World) {
+			n := w.Nodes["a"]
+			n.TerminatesAt = start.Add(71 * time.Second)
+			w.Nodes["a"] = n
+		}), Hold, ReasonRolloutStarted, []ActionKind{CreateHandover, MarkPod, RestartRollout, SetStatus}},
+		"E32: the node stays after all": {with(onePod(), func(w *World) {
+			w.Nodes["a"] = Node{Name: "a"}
+			w.Handover = handover(time.Minute, v1alpha1.PhaseWaiting)
+			w.Pod.DoNotDisrupt, w.Pod.Held = "2h", "2h"
+			w.Pods[0] = *w.Pod
+		}), Allow, ReasonNodeStays, []ActionKind{UnmarkPod, SetStatus}},
+		"E41: a cordon starts nothing": {with(onePod(), func(w *World) { w.Nodes["a"] = Node{Name: "a", Hint: "Cordoned"} }), Allow, ReasonNodeStays, nil},
+		"E41: but an eviction on a cordoned node does": {with(onePod(), func(w *World) { w.Nodes["a"], w.Eviction = Node{Name: "a", Hint: "Cordoned"}, true }),
+			Hold, ReasonRolloutStarted, []ActionKind{CreateHandover, RestartRollout, SetStatus}},
+		"E43: the user's do-not-disrupt: the signal starts nothing": {with(onePod(), func(w *World) { w.Pod.DoNotDisrupt = "true" }), Hold, ReasonUserDoNotDisrupt, nil},
+		"E43: the user's do-not-disrupt: an eviction is held": {with(onePod(), func(w *World) { w.Pod.DoNotDisrupt, w.Eviction = "true", true }),
+			Hold, ReasonUserDoNotDisrupt, []ActionKind{CreateHandover, SetStatus}},
+		"E43: a duration that is over is not in force": {with(onePod(), func(w *World) { w.Pod.DoNotDisrupt = "30m" }), Hold, ReasonRolloutStarted,
+			[]ActionKind{CreateHandover, RestartRollout, SetStatus}},
+		"E47: observed": {with(onePod(), func(w *World) { w.Namespace.Protection = v1alpha1.ProtectionObserve }), Allow, ReasonObserved,
+			[]ActionKind{CreateHandover, SetStatus}},
+		"maxWait is over": {with(onePod(), func(w *World) { w.Handover = handover(10*time.Minute-10*time.Second, v1alpha1.PhaseWaiting) }), Allow, ReasonDeadlineReached,
+			[]ActionKind{SetStatus}},
+		"let go once at the deadline, a pod is not held again": {with(onePod(), func(w *World) {
+			w.Handover = handover(20*time.Minute, v1alpha1.PhaseFailed)
+			w.Handover.Finished = start.Add(-10 * time.Minute)
+		}), Allow, ReasonDeadlineReached, nil},
+		"a cancelled handover does not stand in the way of a new one": {with(onePod(), func(w *World) {
+			w.Handover = handover(20*time.Minute, v1alpha1.PhaseCancelled)
+			w.Handover.Finished = start.Add(-10 * time.Minute)
+		}), Hold, ReasonRolloutStarted, []ActionKind{DeleteHandover, CreateHandover, MarkPod, RestartRollout, SetStatus}},
+		"the pod is gone and its replacement serves": {with(onePod(), func(w *World) {
+			w.Handover = handover(time.Minute, v1alpha1.PhaseReleasing)
+			w.Pod, w.Pods[0].Name, w.Pods[0].Node = nil, "p1", "b"
+		}), Allow, ReasonPodGone, []ActionKind{SetStatus}},
+		"a finished handover is removed after a while": {with(onePod(), func(w *World) {
+			w.Handover = handover(25*time.Hour, v1alpha1.PhaseDone)
+			w.Handover.Finished, w.Pod, w.Pods = start.Add(-24*time.Hour), nil, nil
+		}), Allow, ReasonPodGone, []ActionKind{DeleteHandover}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := Departure(c.world)
+			if v.Outcome != c.outcome || v.Reason != c.reason {
+				t.Errorf("%s, %s (%s); want %s, %s", v.Outcome, v.Reason, v.Message, c.outcome, c.reason)
+			}
+			if got := kinds(v); !slices.Equal(got, c.actions) {
+				t.Errorf("actions %v, want %v", got, c.actions)
+			}
+		})
+	}
+}

@@ -66,6 +66,29 @@ func TestDocumentsNameTargetsThatExist(t *testing.T) {
 	}
 }
 
+// A test that a document names, to say what enforces a promise, is there.
+func TestDocumentsNameTestsThatExist(t *testing.T) {
+	tree := files(t)
+	tests := map[string]bool{}
+	for name, content := range tree {
+		if strings.HasSuffix(name, "_test.go") {
+			for _, found := range regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)\w+)\(`).FindAllSubmatch(content, -1) {
+				tests[string(found[1])] = true
+			}
+		}
+	}
+	for name, content := range tree {
+		if !strings.HasSuffix(name, ".md") {
+			continue
+		}
+		for _, found := range regexp.MustCompile("`((?:Test|Benchmark)[A-Z]\\w*)`").FindAllSubmatchIndex(content, -1) {
+			if test := string(content[found[2]:found[3]]); !tests[test] {
+				t.Errorf("%s names %s, which is not there", at(name, content, found[0]), test)
+			}
+		}
+	}
+}
+
 var reasonConstant = regexp.MustCompile(`(?m)^\tReason[A-Za-z]+ +Reason = "([A-Za-z]+)"`)
 
 // A reason that a user meets in an event, a condition or an answer is explained under a heading of its own.

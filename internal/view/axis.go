@@ -65,10 +65,8 @@ func finite(f float64) float64 {
 	return f
 }
 
-// x is where t is drawn; a time outside the axis is drawn at its edge.
-func (a axis) x(t float64) float64 {
-	return plotLeft + min(max(finite(t), 0), a.end)/a.end*plotWidth
-}
+// x is where t is drawn. Callers ask shows or cut first, so t lies on the axis.
+func (a axis) x(t float64) float64 { return plotLeft + t/a.end*plotWidth }
 
 // shows says whether t lies on the axis.
 func (a axis) shows(t float64) bool { return t >= 0 && t <= a.end }

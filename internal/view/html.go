@@ -35,7 +35,6 @@ func HTML(w io.Writer, docs []Rehearsal) error {
 type htmlPage struct {
 	Title     string
 	CSS       template.CSS
-	Patterns  template.HTML
 	Scenarios []htmlScenario
 }
 
@@ -73,7 +72,7 @@ type htmlExpectation struct {
 }
 
 func newPage(docs []Rehearsal) htmlPage {
-	p := htmlPage{Title: "Segue rehearsal", CSS: template.CSS(pageCSS), Patterns: patterns()}
+	p := htmlPage{Title: "Segue rehearsal", CSS: template.CSS(pageCSS)}
 	if len(docs) == 1 {
 		p.Title += ": " + clean(docs[0].Scenario)
 	} else {
@@ -86,7 +85,7 @@ func newPage(docs []Rehearsal) htmlPage {
 }
 
 func newScenario(id string, doc Rehearsal) htmlScenario {
-	s := htmlScenario{ID: id, Name: clean(doc.Scenario), Title: clean(doc.Title), Headline: headline(doc), Legend: legend()}
+	s := htmlScenario{ID: id, Name: clean(doc.Scenario), Title: clean(doc.Title), Headline: headline(doc)}
 	if s.Name == "" {
 		s.Name = "unnamed scenario"
 	}
@@ -99,6 +98,7 @@ func newScenario(id string, doc Rehearsal) htmlScenario {
 	for i, r := range doc.Runs {
 		s.Runs = append(s.Runs, newRun(names[i], r, picture))
 	}
+	s.Legend = legend(picture.dense)
 	for _, e := range doc.Expectations {
 		s.Expectations = append(s.Expectations, htmlExpectation{e.Met, modeName(e.Mode), clean(e.Text), clean(e.Got)})
 		if e.Met {
@@ -153,8 +153,8 @@ type legendEntry struct {
 	Text string
 }
 
-// legend explains every phase, mark and band that the picture can show.
-func legend() []legendEntry {
+// legend explains every phase, mark and band that a picture can show, and the blocks of many pods if there are any.
+func legend(dense bool) []legendEntry {
 	var list []legendEntry
 	add := func(width float64, text string, draw func(*canvas)) {
 		c := &canvas{}
@@ -163,22 +163,24 @@ func legend() []legendEntry {
 		list = append(list, legendEntry{template.HTML(svg + c.out.String() + "</svg>"), text})
 	}
 	for _, phase := range []PodPhase{PodStarting, PodReady, PodNotReady, PodStopping} {
-		add(30, "pod "+phaseName(phase), func(c *canvas) { c.rect(0.5, 0.5, 29, 14, "bar bar-"+phaseClass(phase), "") })
+		add(30, "pod "+phaseName(phase), func(c *canvas) { c.textured(0.5, 0.5, 29, 14, "bar bar-"+phaseClass(phase), "") })
 	}
-	add(40, "the same for one of many pods", func(c *canvas) {
-		for i, phase := range []PodPhase{PodStarting, PodReady, PodNotReady, PodStopping} {
-			for row := range 3 {
-				c.rect(float64(i)*10, float64(row)*5, 10, 4, "thin thin-"+phaseClass(phase), "")
+	if dense {
+		add(40, "the same for one of many pods", func(c *canvas) {
+			for i, phase := range []PodPhase{PodStarting, PodReady, PodNotReady, PodStopping} {
+				for row := range 3 {
+					c.rect(float64(i)*10, float64(row)*5, 10, 4, "thin thin-"+phaseClass(phase), "")
+				}
 			}
-		}
-	})
+		})
+	}
 	add(30, "node is there", func(c *canvas) { c.roundRect(0.5, 0.5, 29, 14, 3, "node", "") })
 	add(30, "node is tainted", func(c *canvas) {
 		c.roundRect(0.5, 0.5, 29, 14, 3, "node", "")
-		c.rect(0.5, 0.5, 29, 14, "taint", "")
+		c.textured(0.5, 0.5, 29, 14, "taint", "")
 		c.line(1, 0.5, 1, 14.5, "taint-edge")
 	})
-	add(30, "no ready endpoint", func(c *canvas) { c.rect(0.5, 0.5, 29, 14, "gap", "") })
+	add(30, "no ready endpoint", func(c *canvas) { c.textured(0.5, 0.5, 29, 14, "gap", "") })
 	for _, kind := range []MarkKind{MarkStep, MarkHandover, MarkEvictionDenied, MarkEvictionAllowed, MarkDeletion} {
 		add(14, markName(kind), func(c *canvas) {
 			done := c.group("mark mark-"+markClass(kind), "")
@@ -186,39 +188,6 @@ func legend() []legendEntry {
 			done()
 		})
 	}
-	add(26, "six of them close together", func(c *canvas) { c.text(13, 11.5, "t-note", atMiddle, "×6", "") })
+	add(26, "six marks close together", func(c *canvas) { c.text(13, 11.5, "t-note", atMiddle, "×6", "") })
 	return list
-}
-
-// patterns are the textures that tell phases, bands and causes apart without colour. They are defined once and used by
-// every strip of the page.
-func patterns() template.HTML {
-	c := &canvas{}
-	pattern := func(id string, size float64, turn string, draw func()) {
-		c.out.WriteString(`<pattern id="` + id + `" width="` + num(size) + `" height="` + num(size) + `" patternUnits="userSpaceOnUse"`)
-		if turn != "" {
-			c.out.WriteString(` patternTransform="rotate(` + turn + `)"`)
-		}
-		c.out.WriteString(">")
-		draw()
-		c.out.WriteString("</pattern>")
-	}
-	filled := func(size float64, ground string) { c.rect(0, 0, size, size, ground, "") }
-	pattern("p-starting", 6, "45", func() { filled(6, "g-starting"); c.rect(0, 0, 2, 6, "i-starting", "") })
-	pattern("p-not-ready", 6, "", func() {
-		filled(6, "g-not-ready")
-		c.element("circle", "", "class", "i-not-ready", "cx", "1.5", "cy", "1.5", "r", "1.1")
-		c.element("circle", "", "class", "i-not-ready", "cx", "4.5", "cy", "4.5", "r", "1.1")
-	})
-	pattern("p-stopping", 4, "", func() { filled(4, "g-stopping"); c.rect(0, 0, 1.6, 4, "i-stopping", "") })
-	pattern("p-taint", 7, "135", func() { c.rect(0, 0, 1.4, 7, "i-taint", "") })
-	pattern("p-gap", 5, "45", func() { filled(5, "g-gap"); c.rect(0, 0, 1.6, 5, "i-gap", "") })
-	pattern("p-cause-1", 4, "45", func() { filled(4, "g-cause"); c.rect(0, 0, 2, 4, "i-cause-1", "") })
-	pattern("p-cause-2", 4, "", func() { filled(4, "g-cause"); c.rect(0, 0, 4, 2, "i-cause-2", "") })
-	pattern("p-cause-3", 4, "", func() {
-		filled(4, "g-cause")
-		c.element("circle", "", "class", "i-cause-3", "cx", "2", "cy", "2", "r", "1.4")
-	})
-	pattern("p-cause-4", 4, "135", func() { filled(4, "g-cause"); c.rect(0, 0, 1, 4, "i-cause-4", "") })
-	return template.HTML(`<svg class="patterns" aria-hidden="true" width="0" height="0"><defs>` + c.out.String() + "</defs></svg>")
 }

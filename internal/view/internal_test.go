@@ -124,7 +124,7 @@ func TestMarksCloseTogetherAreCounted(t *testing.T) {
 func TestMarksNeverOverlap(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	kinds := []MarkKind{MarkStep, MarkDeletion, MarkHandover, MarkEvictionAllowed, MarkEvictionDenied, "unknown", "other"}
-	for range 2000 {
+	for range 500 {
 		a := axis{end: math.Pow(10, 4*random.Float64()-1)}
 		marks := make([]Mark, random.IntN(300))
 		focus := random.Float64() * a.end

@@ -208,12 +208,12 @@ func (p *picture) taints(c *canvas, n NodeLane, height float64) {
 	var names []name
 	right := 0.0
 	for _, t := range taints {
-		part, ok := p.axis.cut(t.Span)
+		part, ok := t.Span, true
 		if !ok {
 			continue
 		}
 		x := p.axis.x(part.From)
-		c.rect(x, 4, max(p.axis.x(part.To)-x, 1), height-8, "taint", taintTooltip(t))
+		c.textured(x, 4, max(p.axis.x(part.To)-x, 1), height-8, "taint", taintTooltip(t))
 		c.line(x, 4, x, height-4, "taint-edge")
 		if len(names) > 0 && x < right+40 {
 			names[len(names)-1].more++
@@ -262,7 +262,7 @@ func (p *picture) bar(c *canvas, pod PodBar, top, height float64) {
 			c.rect(x, top, width, height, "thin thin-"+class, tooltip)
 			continue
 		}
-		c.rect(x, top, width, height, "bar bar-"+class, tooltip)
+		c.textured(x, top, width, height, "bar bar-"+class, tooltip)
 		name := phaseName(phase.Phase)
 		if textWidth(name, markText)+10 <= width && columns(name) <= 20 {
 			c.text(x+5, top+11, "t-phase t-"+class, atStart, name, "")
@@ -274,6 +274,7 @@ func (p *picture) densePods(c *canvas, pods []PodBar, y float64) float64 {
 	if len(pods) == 0 {
 		return y
 	}
+	p.dense = true
 	c.text(12, y+11, "t-pod", atStart, count(len(pods), "pod")+", a line each", podList(pods))
 	for i, pod := range pods {
 		row := denseRow(len(pods))
@@ -291,7 +292,7 @@ func (p *picture) foldedPods(c *canvas, folded map[PodPhase][]PodBar, y float64)
 		part := visiblePhases(pods[0], p.axis)[0]
 		x := p.axis.x(part.From)
 		width := max(p.axis.x(part.To)-x, 1)
-		c.rect(x, top, width, barHeight, "bar bar-"+phaseClass(phase), podList(pods))
+		c.textured(x, top, width, barHeight, "bar bar-"+phaseClass(phase), podList(pods))
 		words := grouped(len(pods)) + " × " + phaseName(phase)
 		if textWidth(words, markText)+10 <= width {
 			c.text(x+5, top+11, "t-phase t-"+phaseClass(phase), atStart, words, "")

@@ -158,11 +158,16 @@ func (k cluster) labels() string {
 	return words
 }
 
-// clusters draws the symbols at height y, with stems down to the true time at height foot.
+// clusters draws symbols at height y, with stems down to the true time at height foot. A stem to a symbol that was moved
+// aside runs below the symbols, so that it crosses no note.
 func (c *canvas) clusters(list []cluster, y, foot float64) {
 	for _, k := range list {
 		done := c.group("mark mark-"+markClass(k.kind), k.tooltip())
-		c.element("path", "", "class", "stem", "d", "M"+num(k.at)+" "+num(foot)+"L"+num(k.x)+" "+num(y))
+		stem := "M" + num(k.at) + " " + num(foot)
+		if k.x != k.at {
+			stem += "V" + num(y+markRadius+2) + "H" + num(k.x)
+		}
+		c.path(stem+"V"+num(y), "stem", "")
 		c.symbol(k.kind, k.x, y)
 		if k.note != "" {
 			c.text(k.x+markRadius+3, y+3.8, "t-note", atStart, k.note, "")

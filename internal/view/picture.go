@@ -2,6 +2,7 @@ package view
 
 import (
 	"html/template"
+	"slices"
 	"strings"
 )
 
@@ -18,8 +19,10 @@ type picture struct {
 	causes []string
 	// tallest is the highest bin of failed requests in any run.
 	tallest int
+	// dense is set once a block of pods without names has been drawn; the legend explains it then.
+	dense bool
 	// steps and end belong to the run that is being drawn.
-	steps []Mark
+	steps []cluster
 	end   float64
 }
 
@@ -34,7 +37,7 @@ func newPicture(runs []Run) *picture {
 
 // run draws one run: ruler and steps, nodes, Services, failed requests, and the ruler again.
 func (p *picture) run(r Run) []strip {
-	p.steps = r.Timeline.Steps
+	p.steps = fit(r.Timeline.Steps, p.axis)
 	p.end = finite(r.Timeline.EndSeconds)
 	if p.end <= 0 {
 		p.end = p.axis.end
@@ -57,9 +60,7 @@ func (p *picture) backdrop(c *canvas, height float64) {
 		c.line(p.axis.x(t), 0, p.axis.x(t), height, "grid")
 	}
 	for _, s := range p.steps {
-		if p.axis.shows(s.T) {
-			c.line(p.axis.x(s.T), 0, p.axis.x(s.T), height, "step-line")
-		}
+		c.line(s.at, 0, s.at, height, "step-line")
 	}
 	if p.end < p.axis.end {
 		x := p.axis.x(p.end)
@@ -78,7 +79,7 @@ func (p *picture) head() strip {
 		c.text(p.axis.x(t), 14, "t-tick", atMiddle, p.axis.tickLabel(t), "")
 		c.line(p.axis.x(t), 21, p.axis.x(t), height, "grid")
 	}
-	c.text(0, 14, "t-type", atStart, "seconds since the step measure", "")
+	c.text(0, 14, "t-type", atStart, "time since the step measure", "")
 	label := "Time from 0 to " + seconds(p.axis.end)
 	if len(p.steps) > 0 {
 		c.text(0, rulerHeight+12, "t-type", atStart, "scenario steps", "")
@@ -86,7 +87,7 @@ func (p *picture) head() strip {
 	}
 	var words []string
 	for _, s := range p.steps {
-		words = append(words, moment(s.T)+" "+clean(s.Label))
+		words = append(words, s.tooltip())
 	}
 	return strip{class: "strip-axis", height: height, label: label, description: strings.Join(words, "; "),
 		body: template.HTML(c.out.String())}
@@ -94,7 +95,7 @@ func (p *picture) head() strip {
 
 // stepFlags draws the steps with as much of their labels as fits before the next one.
 func (p *picture) stepFlags(c *canvas, y, foot float64) {
-	list := fit(p.steps, p.axis)
+	list := slices.Clone(p.steps)
 	for i, k := range list {
 		room := pictureWidth - k.right() - 4
 		if i+1 < len(list) {

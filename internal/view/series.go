@@ -46,8 +46,13 @@ func (p *picture) service(s ServiceSeries, end float64) strip {
 			c.text(plotLeft+8, y(0)-6, "t-empty", atStart, "nothing was recorded", "")
 		}
 	}
+	total := 0.0
 	for _, g := range lost {
 		label += "; none " + spanWords(g)
+		total += g.To - g.From
+	}
+	if len(lost) > 1 {
+		c.text(0, 56, "t-type", atStart, cutEnd(count(len(lost), "gap")+", "+seconds(total)+" in all", fitting(plotLeft-30, podNameSize)), "")
 	}
 	return strip{class: "strip-service", height: serviceHeight, label: label, body: template.HTML(c.out.String())}
 }
@@ -87,7 +92,7 @@ func (p *picture) gapMarks(c *canvas, lost []Span) {
 	for i, g := range lost {
 		x := p.axis.x(g.From)
 		right := max(p.axis.x(g.To), x+2)
-		c.rect(x, serviceTop-4, right-x, serviceBottom-serviceTop+4, "gap", "no ready endpoint "+spanWords(g))
+		c.textured(x, serviceTop-4, right-x, serviceBottom-serviceTop+4, "gap", "no ready endpoint "+spanWords(g))
 		next := plotRight
 		if i+1 < len(lost) {
 			next = p.axis.x(lost[i+1].From)
@@ -224,7 +229,7 @@ func (p *picture) failures(r Run) strip {
 		if i < len(p.causes) {
 			name = causeName(p.causes[i])
 		}
-		c.rect(0, y-9, 10, 10, "cause cause-"+num(float64(i)), "")
+		c.textured(0, y-9, 10, 10, "cause cause-"+num(float64(i)), "")
 		text := grouped(n) + " " + name
 		c.text(15, y, "t-type", atStart, cutMiddle(text, fitting(plotLeft-60, podNameSize)), text)
 		words = append(words, text)
@@ -251,7 +256,7 @@ func (p *picture) drawBins(c *canvas, h histogram) {
 				name = causeName(p.causes[cause])
 			}
 			y -= float64(n) * unit
-			c.rect(x+0.5, y, max(right-x-1, 1), float64(n)*unit, "cause cause-"+num(float64(cause)),
+			c.textured(x+0.5, y, max(right-x-1, 1), float64(n)*unit, "cause cause-"+num(float64(cause)),
 				moment(from)+" to "+moment(to)+": "+grouped(n)+" failed, "+name)
 		}
 	}

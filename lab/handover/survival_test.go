@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/segue-dev/segue/api/v1alpha1"
 	"github.com/segue-dev/segue/internal/operator"
+	"github.com/segue-dev/segue/lab/install"
 )
 
 // errCrashed is what every write gets after the crash: a process that was killed writes nothing any more.
@@ -138,12 +140,60 @@ func surviveCrash(t *testing.T, n int) bool {
 	return c.happened()
 }
 
+// The leader of two operators is killed in the middle of a handover, without giving up its lease; the other one finishes it.
+func TestSurvival_LeaderChanges(t *testing.T) {
+	if err := lab.operator.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := lab.operator.Restart(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	b := setUp(t, v1alpha1.ProtectionEnabled, "a", "b")
+	b.deploy("web", []string{"a"}, nil)
+	old := b.podOn("web", "a")
+	elect := func(o *operator.Options) { o.LeaderElect = true }
+	c := &crash{left: 3}
+	stopFirst := runOperator(t, c, elect)
+	defer stopFirst()
+	b.eventually("the first operator leads", func() error {
+		_, err := lab.set.CoordinationV1().Leases(install.Namespace).Get(b.ctx, "segue-leader", metav1.GetOptions{})
+		return err
+	})
+	stopSecond := runOperator(t, &crash{left: -1}, elect, func(o *operator.Options) {
+		o.WebhookAddress, o.HealthAddress = freeAddress(t), "0"
+	})
+	defer stopSecond()
+	fewest := b.fewestAvailable("web", func() {
+		b.taint("a")
+		b.gone(old)
+		b.awaitPhase(old, v1alpha1.PhaseDone)
+	})
+	if !c.happened() || fewest < 1 || b.revisions("web") != 2 {
+		t.Errorf("crashed %t, fewest Available %d, revisions %d; want true, at least 1 and 2", c.happened(), fewest, b.revisions("web"))
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
 // runOperator runs an operator in this process until the returned function is called or it crashes.
-func runOperator(t *testing.T, c *crash) (stop func()) {
+func runOperator(t *testing.T, c *crash, changes ...func(*operator.Options)) (stop func()) {
 	t.Helper()
 	config, o, err := lab.operator.InProcess()
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, change := range changes {
+		change(&o)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.end, o.NewClient = cancel, c.newClient

@@ -102,8 +102,8 @@ func Hostile() view.Rehearsal {
 			run.Timeline.Services = append(run.Timeline.Services, view.ServiceSeries{Name: evil(), Ready: []view.ReadyPoint{
 				{T: 3, Ready: -4}, {T: 1, Ready: 2}, {T: 4, Ready: 0}, {T: 1e9, Ready: 1}}})
 			run.Timeline.Nodes = append(run.Timeline.Nodes, view.NodeLane{Name: evil(), InstanceType: evil(), Span: view.Span{From: -1e9, To: 1e9},
-				Taints: []view.TaintSpan{{Key: evil(), Effect: evil(), Span: view.Span{From: 8, To: 2}}, {Key: evil(), Effect: evil(), Span: view.Span{From: 2, To: 8}}},
-				Marks:  []view.Mark{{T: 5, Kind: view.MarkKind(evil()), Label: evil()}},
+				Taints: []view.TaintSpan{{Key: evil(), Span: view.Span{From: -1e9, To: 1e9}}, {Key: evil(), Effect: evil(), Span: view.Span{From: 8, To: 2}}, {Key: evil(), Effect: evil(), Span: view.Span{From: 2, To: 8}}},
+				Marks:  []view.Mark{{T: -5, Label: evil()}, {T: 5, Kind: view.MarkKind(evil()), Label: evil()}},
 				Pods: []view.PodBar{{Name: evil(), Workload: evil(), Phases: []view.PhaseSpan{
 					{Phase: view.PodPhase(evil()), Span: view.Span{From: 9, To: 1}}, {Phase: view.PodPhase(evil()), Span: view.Span{From: 1, To: 9}}}}},
 			})

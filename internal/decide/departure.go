@@ -131,6 +131,9 @@ func (f facts) answer(w World) Verdict {
 		return allow(ReasonNoStrategyForKind, "pod %s does not belong to a Deployment", w.PodName)
 	case f.signal == "":
 		return allow(ReasonNodeStays, "nothing says that pod %s must go", w.PodName)
+	case f.plan.removes && w.Namespace.Protection == v1alpha1.ProtectionEnabled && active(w) && w.Handover.Strategy == v1alpha1.StrategyRollout && !f.late(w):
+		// Evicted now, the pod would be made anew by its old ReplicaSet, which the rollout has not scaled in yet.
+		return Verdict{Outcome: Hold, Reason: f.plan.reason, Message: f.plan.message}
 	case f.have >= f.need:
 		if active(w) && w.Handover.Strategy == v1alpha1.StrategyRollout {
 			return allow(ReasonReplaced, "Deployment %s has the %d Available on nodes that stay that it needs", w.Workload.Name, f.need)

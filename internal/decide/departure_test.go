@@ -51,6 +51,13 @@ func TestDeparture(t *testing.T) {
 		"E10: a pod that a rollout replaces anyway": {with(onePod(), func(w *World) {
 			w.Workload.Deployment.Settled, w.Workload.Deployment.Revision = false, "r2"
 		}), Hold, ReasonRolloutStarted, []ActionKind{CreateHandover, MarkPod, SetStatus}},
+		"a rollout under way takes the pod away itself, also when enough others serve": {with(onePod(), func(w *World) {
+			d := w.Workload.Deployment
+			d.Settled, d.Revision = false, "r2"
+			w.Handover = handover(time.Minute, v1alpha1.PhaseWaiting)
+			w.Handover.Strategy = v1alpha1.StrategyRollout
+			w.Pods = append(w.Pods, Pod{Name: "p1", UID: "uid-1", Node: "b", Revision: "r2", Ready: true, ReadySince: start.Add(-time.Minute)})
+		}), Hold, ReasonRolloutStarted, []ActionKind{MarkPod, SetStatus}},
 		"E12: Recreate": {with(onePod(), func(w *World) { w.Workload.Deployment.Recreate = true }), Hold, ReasonMustStaySingle,
 			[]ActionKind{CreateHandover, MarkPod, SetStatus}},
 		"E13: maxSurge 0": {with(onePod(), func(w *World) { w.Workload.Deployment.MaxSurge, w.Workload.Deployment.MaxUnavailable = 0, 1 }), Hold, ReasonMustStaySingle,

@@ -13,6 +13,8 @@ type plan struct {
 	message  string
 	// restart asks for the rollout now.
 	restart bool
+	// removes says that a rollout is under way that takes the pod away by itself once its replacement is Available.
+	removes bool
 }
 
 // planRollout decides how a pod that its workload cannot spare is replaced by a rollout of its Deployment.
@@ -21,12 +23,13 @@ func planRollout(w World, need int) plan {
 	superseded := d.Observed && d.Revision != "" && w.Pod.Revision != d.Revision
 	started := active(w) && (w.Handover.Strategy == v1alpha1.StrategyRollout || w.Handover.Reason == ReasonRolloutReverted)
 	underway := plan{strategy: v1alpha1.StrategyRollout, reason: ReasonRolloutStarted,
-		message: name + " is being rolled out; the pod may go once its replacement is Available on a node that stays"}
+		message: name + " is being rolled out, which takes the pod away once its replacement is Available"}
 	switch {
 	case superseded && d.ProgressFailed:
 		return plan{strategy: v1alpha1.StrategyRollout, reason: ReasonRolloutStuck,
 			message: name + " exceeded its progress deadline; the pod is held until the deadline. See why the new pod does not become Available"}
 	case superseded:
+		underway.removes = !d.Settled && !d.Paused
 		return underway
 	case started && d.Settled && d.Observed && d.Generation >= w.Handover.Generation:
 		return plan{strategy: v1alpha1.StrategyNone, reason: ReasonRolloutReverted,

@@ -208,7 +208,7 @@ func (p *picture) taints(c *canvas, n NodeLane, height float64) {
 	var names []name
 	right := 0.0
 	for _, t := range taints {
-		part, ok := t.Span, true
+		part, ok := p.axis.cut(t.Span)
 		if !ok {
 			continue
 		}

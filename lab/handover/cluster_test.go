@@ -69,7 +69,7 @@ func runTests(m *testing.M) (int, error) {
 	if lab.set, err = kubernetes.NewForConfig(cp.Config()); err != nil {
 		return 0, err
 	}
-	if lab.operator, err = install.Install(ctx, cp, install.Options{Args: []string{"--max-wait=90s"}}); err != nil {
+	if lab.operator, err = install.Install(ctx, cp, install.Options{Args: []string{"--max-wait=60s"}}); err != nil {
 		return 0, err
 	}
 	defer func() { _ = lab.operator.Stop() }()

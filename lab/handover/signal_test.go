@@ -158,7 +158,7 @@ func TestE12_RecreateIsHeldToTheDeadlineAndThenLetGo(t *testing.T) {
 	if h.Status.Reason != "DeadlineReached" {
 		t.Errorf("reason %s, want DeadlineReached", h.Status.Reason)
 	}
-	t.Logf("held for %s of at most 90 s", time.Since(began).Round(time.Second))
+	t.Logf("held for %s of at most 60 s", time.Since(began).Round(time.Second))
 }
 
 // Case E32: the taint is taken off again before the replacement serves: the handover is cancelled and leaves nothing behind.

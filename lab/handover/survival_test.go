@@ -140,7 +140,7 @@ func surviveCrash(t *testing.T, n int) bool {
 	return c.happened()
 }
 
-// The leader of two operators is killed in the middle of a handover, without giving up its lease; the other one finishes it.
+// The leader of two operators ends in the middle of a handover; the other one takes over and finishes it.
 func TestSurvival_LeaderChanges(t *testing.T) {
 	if err := lab.operator.Kill(); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/go-logr/logr"
 	"github.com/segue-dev/segue/internal/view"
@@ -53,10 +54,10 @@ disruption), or the command was used wrongly.`,
 
 // silenceClients keeps the client libraries' own logs out of the progress: they report every connection that ends with a
 // run, and what matters comes as an error.
-func silenceClients() {
+var silenceClients = sync.OnceFunc(func() { // once: the libraries read the setting without a lock
 	klog.SetLogger(logr.Discard())
 	log.SetLogger(logr.Discard())
-}
+})
 
 func (o commandOptions) run(cmd *cobra.Command, files []string) error {
 	modes, err := o.check()

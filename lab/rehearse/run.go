@@ -70,7 +70,7 @@ func (r *run) play(ctx context.Context) (outcome, error) {
 		return outcome{}, context.Cause(ctx)
 	}
 	r.record = newRecord()
-	if err := watch(stage, cfg, r.world.Namespace, r.record); err != nil {
+	if err := watch(stage, cfg, r.world.Namespace, r.record, &playing); err != nil {
 		return outcome{}, err
 	}
 	r.load = &load{client: r.world.Client, balancer: balancer, namespace: r.world.Namespace}

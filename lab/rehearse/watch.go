@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/segue-dev/segue/lab/scenario"
@@ -24,9 +25,9 @@ import (
 
 var nodeClaimResource = schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodeclaims"}
 
-// watch feeds a record from the API server until ctx ends. It returns when everything that exists has been seen. Kinds
-// that are not installed are left out.
-func watch(ctx context.Context, cfg *rest.Config, namespace string, r *record) error {
+// watch feeds a record from the API server until ctx ends, in goroutines of playing. It returns when everything that
+// exists has been seen. Kinds that are not installed are left out.
+func watch(ctx context.Context, cfg *rest.Config, namespace string, r *record, playing *sync.WaitGroup) error {
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("make a client for the recorder: %w", err)
@@ -63,6 +64,12 @@ func watch(ctx context.Context, cfg *rest.Config, namespace string, r *record) e
 	cluster.Start(ctx.Done())
 	inside.Start(ctx.Done())
 	custom.Start(ctx.Done())
+	for _, shutdown := range []func(){cluster.Shutdown, inside.Shutdown, custom.Shutdown} {
+		playing.Go(func() {
+			<-ctx.Done()
+			shutdown()
+		})
+	}
 	for _, informer := range all {
 		if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 			return fmt.Errorf("start the recorder: %w", context.Cause(ctx))

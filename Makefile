@@ -65,6 +65,7 @@ build-race: need-go need-cc
 	@cd lab && light=$$($(LIGHT)) && $(BUILD) 'build lab tests' '$(FIRST_RACE)' -race $$light
 
 test: build check build-race ## build, check and run every test, with the race detector on for Segue's own code
+	@echo 'test: Segue, then the lab, a package at a time; what links Kubernetes comes last, without the race detector'
 	@light=$$(cd lab && $(LIGHT)) && \
 	$(TOOL) gotestsum --format standard-quiet --raw-command -- hack/test-json "$$light" '$(LINKED)'
 

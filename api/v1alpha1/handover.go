@@ -153,13 +153,16 @@ const (
 
 // Strategy is how a replacement is made.
 //
-// +kubebuilder:validation:Enum=Rollout;None
+// +kubebuilder:validation:Enum=Rollout;Replace;None
 type Strategy string
 
 // The strategies.
 const (
 	// StrategyRollout changes an annotation of the workload's pod template and lets its controller roll it out.
 	StrategyRollout Strategy = "Rollout"
+	// StrategyReplace makes the Handover the controller of exactly the pod that is at risk, so that its ReplicaSet brings up
+	// one new pod while the old one still serves.
+	StrategyReplace Strategy = "Replace"
 	// StrategyNone makes no replacement; the reason says why.
 	StrategyNone Strategy = "None"
 )

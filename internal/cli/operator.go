@@ -69,6 +69,7 @@ it ends on SIGTERM. Replicas share the work of the webhook; one of them, the lea
 	f.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "host:port for /healthz and /readyz")
 	f.DurationVar(&o.Settings.MaxWait, "max-wait", o.Settings.MaxWait, "how long a pod is held at most")
 	f.DurationVar(&o.Settings.Margin, "margin", o.Settings.Margin, "how long before its deadline a pod is let go")
+	f.DurationVar(&o.Settings.Settle, "settle", o.Settings.Settle, "how long a replacement serves before a pod that was replaced alone is let go")
 	f.DurationVar(&o.Settings.Keep, "keep-handovers", o.Settings.Keep, "how long finished Handovers are kept")
 	verbosity := flag.NewFlagSet("logs", flag.ContinueOnError)
 	logs.AddFlags(verbosity)

@@ -31,7 +31,7 @@ Exit codes: 0 safe, 1 findings, 2 usage or failure.`,
 	}
 	root.SetOut(out)
 	root.SetErr(errOut)
-	root.AddCommand(newOperatorCommand(), newVersionCommand())
+	root.AddCommand(newOperatorCommand(), newVersionCommand(), newAuditCommand())
 	return root
 }
 

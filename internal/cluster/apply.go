@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,10 +29,15 @@ const FieldManager = "segue"
 const (
 	grantsAnnotation   = "segue.dev/grants"
 	workloadAnnotation = "segue.dev/workload"
+	// discountedAnnotation on a pod says that budgets no longer expect it.
+	discountedAnnotation = "segue.dev/discounted"
 )
 
 // ErrConflict says that the cluster changed since it was observed: observe and decide again.
 var ErrConflict = errors.New("the cluster changed since it was observed")
+
+// ErrRefused says that a budget, or the guard, refused an eviction for now.
+var ErrRefused = errors.New("the eviction is refused for now")
 
 // Hands write what decisions ask for.
 type Hands struct {
@@ -62,6 +68,8 @@ type pass struct {
 	world      decide.World
 	created    *v1alpha1.Handover
 	generation int64
+	// podVersion is the pod's resourceVersion after the last write of this pass; empty before the first.
+	podVersion string
 }
 
 func (p *pass) apply(ctx context.Context, a decide.Action) error {
@@ -74,6 +82,14 @@ func (p *pass) apply(ctx context.Context, a decide.Action) error {
 		return p.mark(ctx, a)
 	case decide.UnmarkPod:
 		return p.unmark(ctx)
+	case decide.TakeControl:
+		return p.takeControl(ctx)
+	case decide.GiveBack:
+		return p.setOwners(ctx, p.replicaSetRef(true))
+	case decide.Discount:
+		return p.discount(ctx)
+	case decide.EvictPod:
+		return p.evict(ctx, a)
 	case decide.RestartRollout:
 		return p.restart(ctx, a)
 	case decide.SetStatus:
@@ -108,7 +124,7 @@ func (p *pass) create(ctx context.Context, a decide.Action) error {
 // the same moment is never overwritten.
 func (p *pass) mark(ctx context.Context, a decide.Action) error {
 	return p.patchPod(ctx, types.MergePatchType, map[string]any{"metadata": map[string]any{
-		"uid": a.PodUID, "resourceVersion": p.world.Pod.ResourceVersion,
+		"uid": a.PodUID, "resourceVersion": p.version(),
 		"annotations": map[string]any{doNotDisruptAnnotation: a.Value, v1alpha1.HeldAnnotation: a.Value},
 		"labels":      map[string]any{v1alpha1.HandoverLabel: HandoverName(p.key.Name, p.key.UID)},
 	}})
@@ -121,7 +137,7 @@ func (p *pass) unmark(ctx context.Context) error {
 		annotations[doNotDisruptAnnotation] = nil
 	}
 	err := p.patchPod(ctx, types.MergePatchType, map[string]any{"metadata": map[string]any{
-		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "annotations": annotations, "labels": map[string]any{v1alpha1.HandoverLabel: nil},
+		"uid": pod.UID, "resourceVersion": p.version(), "annotations": annotations, "labels": map[string]any{v1alpha1.HandoverLabel: nil},
 	}})
 	return client.IgnoreNotFound(err)
 }
@@ -132,7 +148,71 @@ func (p *pass) patchPod(ctx context.Context, kind types.PatchType, body map[stri
 		return err
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.key.Namespace, Name: p.key.Name}}
-	return p.Client.Patch(ctx, pod, client.RawPatch(kind, data), client.FieldOwner(FieldManager))
+	if err := p.Client.Patch(ctx, pod, client.RawPatch(kind, data), client.FieldOwner(FieldManager)); err != nil {
+		return err
+	}
+	p.podVersion = pod.ResourceVersion
+	return nil
+}
+
+// version is the resourceVersion that a write to the pod is based on.
+func (p *pass) version() string {
+	if p.podVersion != "" {
+		return p.podVersion
+	}
+	return p.world.Pod.ResourceVersion
+}
+
+// takeControl makes the Handover the pod's controller. The ReplicaSet stays a plain owner, so that it takes the pod back when
+// the Handover is deleted, by hand or with its kind.
+func (p *pass) takeControl(ctx context.Context) error {
+	h, err := p.stored(ctx)
+	if err != nil {
+		return err
+	}
+	return p.setOwners(ctx, owner(v1alpha1.GroupVersion.String(), handoverKind, h.Name, h.UID, true), p.replicaSetRef(false))
+}
+
+func (p *pass) replicaSetRef(controller bool) map[string]any {
+	rs := p.world.Pod.ReplicaSet
+	return owner(appsv1.SchemeGroupVersion.String(), replicaSetKind, rs.Name, rs.UID, controller)
+}
+
+func owner(apiVersion, kind, name string, uid types.UID, controller bool) map[string]any {
+	return map[string]any{"apiVersion": apiVersion, "kind": kind, "name": name, "uid": uid, "controller": controller, "blockOwnerDeletion": controller && kind == replicaSetKind}
+}
+
+func (p *pass) setOwners(ctx context.Context, refs ...map[string]any) error {
+	return p.patchPod(ctx, types.MergePatchType, map[string]any{"metadata": map[string]any{
+		"uid": p.world.Pod.UID, "resourceVersion": p.version(), "ownerReferences": refs}})
+}
+
+// discount scales the Handover to 0 and touches the pod: only a change of the pod makes the disruption controller look.
+func (p *pass) discount(ctx context.Context) error {
+	if err := p.Client.Patch(ctx, p.handover(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`)), client.FieldOwner(FieldManager)); err != nil {
+		return err
+	}
+	return p.patchPod(ctx, types.MergePatchType, map[string]any{"metadata": map[string]any{
+		"uid": p.world.Pod.UID, "annotations": map[string]any{discountedAnnotation: "true"}}})
+}
+
+func (p *pass) evict(ctx context.Context, a decide.Action) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.key.Namespace, Name: p.key.Name}}
+	e := &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.PodUID}}}
+	err := p.Client.SubResource("eviction").Create(ctx, pod, e)
+	if apierrors.IsTooManyRequests(err) {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// stored returns the Handover: the one that this pass made, or the cached one.
+func (p *pass) stored(ctx context.Context) (*v1alpha1.Handover, error) {
+	if p.created != nil {
+		return p.created, nil
+	}
+	h := p.handover()
+	return h, p.Cache.Get(ctx, client.ObjectKeyFromObject(h), h)
 }
 
 // restart is refused by the API server when the Deployment has changed since it was observed: then somebody else may have
@@ -157,12 +237,9 @@ func (p *pass) restart(ctx context.Context, a decide.Action) error {
 }
 
 func (p *pass) setStatus(ctx context.Context, s *decide.Status) error {
-	stored := p.created
-	if stored == nil {
-		stored = p.handover()
-		if err := p.Cache.Get(ctx, client.ObjectKeyFromObject(stored), stored); err != nil {
-			return err
-		}
+	stored, err := p.stored(ctx)
+	if err != nil {
+		return err
 	}
 	status := v1alpha1.HandoverStatus{
 		Phase: s.Phase, Strategy: s.Strategy, Reason: string(s.Reason), Message: cut(s.Message, 1024), Replacement: s.Replacement,

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,8 +23,10 @@ import (
 const (
 	// PodsByNode finds pods by spec.nodeName.
 	PodsByNode = "segue.node"
-	// PodsByController finds pods by the UID of their controller.
-	PodsByController = "segue.podController"
+	// PodsByReplicaSet finds pods by the UID of each ReplicaSet that owns them, as controller or plainly.
+	PodsByReplicaSet = "segue.replicaSet"
+	// SlicesByPod finds EndpointSlices by the UID of each pod that they send requests to.
+	SlicesByPod = "segue.endpoint"
 	// ReplicaSetsByController finds ReplicaSets by the UID of their controller.
 	ReplicaSetsByController = "segue.replicaSetController"
 	// HandoversByWorkload finds Handovers by the UID of their workload.
@@ -70,9 +73,10 @@ func CacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:        {Transform: trim(trimPod)},
-			&corev1.Node{}:       {Transform: trim(trimNode)},
-			&appsv1.Deployment{}: {Transform: trim(trimDeployment)},
+			&corev1.Pod{}:                {Transform: trim(trimPod)},
+			&corev1.Node{}:               {Transform: trim(trimNode)},
+			&appsv1.Deployment{}:         {Transform: trim(trimDeployment)},
+			&discoveryv1.EndpointSlice{}: {Transform: trim(trimSlice)},
 		},
 	}
 }
@@ -110,6 +114,13 @@ func trimDeployment(d *appsv1.Deployment) {
 	d.Spec.Template.Spec = corev1.PodSpec{}
 }
 
+func trimSlice(s *discoveryv1.EndpointSlice) {
+	s.Annotations, s.Ports = nil, nil
+	for i, e := range s.Endpoints {
+		s.Endpoints[i] = discoveryv1.Endpoint{TargetRef: e.TargetRef, Conditions: e.Conditions}
+	}
+}
+
 func pick(m map[string]string, keys ...string) map[string]string {
 	out := map[string]string{}
 	for _, k := range keys {
@@ -128,7 +139,8 @@ func AddIndexes(ctx context.Context, c cache.Cache) error {
 		value  client.IndexerFunc
 	}{
 		{&corev1.Pod{}, PodsByNode, func(o client.Object) []string { return notEmpty(o.(*corev1.Pod).Spec.NodeName) }},
-		{&corev1.Pod{}, PodsByController, controllerUID},
+		{&corev1.Pod{}, PodsByReplicaSet, replicaSetUIDs},
+		{&discoveryv1.EndpointSlice{}, SlicesByPod, readyPodUIDs},
 		{ReplicaSet(), ReplicaSetsByController, controllerUID},
 		{&v1alpha1.Handover{}, HandoversByWorkload, func(o client.Object) []string {
 			return notEmpty(string(o.(*v1alpha1.Handover).Spec.Workload.UID))
@@ -151,6 +163,26 @@ func controllerUID(o client.Object) []string {
 		return []string{string(ref.UID)}
 	}
 	return nil
+}
+
+func replicaSetUIDs(o client.Object) []string {
+	var out []string
+	for _, ref := range o.GetOwnerReferences() {
+		if ref.Kind == replicaSetKind {
+			out = append(out, string(ref.UID))
+		}
+	}
+	return out
+}
+
+func readyPodUIDs(o client.Object) []string {
+	var out []string
+	for _, e := range o.(*discoveryv1.EndpointSlice).Endpoints {
+		if e.TargetRef != nil && e.Conditions.Ready != nil && *e.Conditions.Ready {
+			out = append(out, string(e.TargetRef.UID))
+		}
+	}
+	return out
 }
 
 func notEmpty(s string) []string {

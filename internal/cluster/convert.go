@@ -17,6 +17,8 @@ import (
 const (
 	doNotDisruptAnnotation  = "karpenter.sh/do-not-disrupt"
 	safeToEvictAnnotation   = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	replicaSetKind          = "ReplicaSet"
+	handoverKind            = "Handover"
 	revisionAnnotation      = "deployment.kubernetes.io/revision"
 	terminatesAtAnnotation  = "karpenter.sh/nodeclaim-termination-timestamp"
 	nodePoolLabel           = "karpenter.sh/nodepool"
@@ -79,6 +81,14 @@ func podOf(p *corev1.Pod, exclusive string) decide.Pod {
 		Held:             p.Annotations[v1alpha1.HeldAnnotation],
 		SafeToEvictFalse: p.Annotations[safeToEvictAnnotation] == "false",
 		ExclusiveVolume:  exclusive,
+	}
+	for _, ref := range p.OwnerReferences {
+		if ref.Kind == replicaSetKind {
+			out.ReplicaSet = &decide.OwnerSet{Name: ref.Name, UID: ref.UID}
+		}
+		if ref.Kind == handoverKind && ref.Controller != nil && *ref.Controller {
+			out.Released = true
+		}
 	}
 	if p.Status.StartTime != nil {
 		out.StartTime = p.Status.StartTime.Time
@@ -144,7 +154,10 @@ func handoverOf(h *v1alpha1.Handover) *decide.Handover {
 	out := &decide.Handover{
 		Name: h.Name, PodUID: h.Spec.Pod.UID, Node: h.Spec.Node, Signal: h.Spec.Signal, Created: h.CreationTimestamp.Time,
 		Phase: h.Status.Phase, Strategy: h.Status.Strategy, Reason: decide.Reason(h.Status.Reason), Message: h.Status.Message,
-		Generation: h.Status.WorkloadGeneration, Replacement: h.Status.Replacement,
+		Generation: h.Status.WorkloadGeneration, Replacement: h.Status.Replacement, Replicas: 1,
+	}
+	if h.Spec.Replicas != nil {
+		out.Replicas = *h.Spec.Replicas
 	}
 	if h.Status.Deadline != nil {
 		out.Deadline = h.Status.Deadline.Time

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -122,6 +123,9 @@ func (e *Eyes) World(ctx context.Context, key Key, evicting bool) (decide.World,
 		return w, err
 	}
 	subject := podOf(pod, exclusive)
+	if subject.Services, err = e.services(ctx, pod); err != nil {
+		return w, err
+	}
 	w.Pod = &subject
 	if w.Budgets, err = e.budgets(ctx, pod); err != nil {
 		return w, err
@@ -179,11 +183,15 @@ func (e *Eyes) workload(ctx context.Context, w *decide.World, namespace string, 
 			revision = rs.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
 		}
 		pods := &corev1.PodList{}
-		if err := e.Cache.List(ctx, pods, client.InNamespace(namespace), client.MatchingFields{PodsByController: string(rs.UID)}); err != nil {
+		if err := e.Cache.List(ctx, pods, client.InNamespace(namespace), client.MatchingFields{PodsByReplicaSet: string(rs.UID)}); err != nil {
 			return fmt.Errorf("list the pods of ReplicaSet %s/%s: %w", namespace, rs.Name, err)
 		}
 		for j := range pods.Items {
-			w.Pods = append(w.Pods, podOf(&pods.Items[j], ""))
+			p := podOf(&pods.Items[j], "")
+			if p.Services, err = e.services(ctx, &pods.Items[j]); err != nil {
+				return err
+			}
+			w.Pods = append(w.Pods, p)
 		}
 	}
 	slices.SortFunc(w.Pods, func(a, b decide.Pod) int { return strings.Compare(a.Name, b.Name) })
@@ -199,15 +207,24 @@ func (e *Eyes) deploymentRef(ctx context.Context, namespace string, pod *corev1.
 		}
 		return h.Spec.Workload.Name, h.Spec.Workload.UID, nil
 	}
-	owner := metav1.GetControllerOf(pod)
-	if owner == nil || owner.Kind != "ReplicaSet" {
-		return "", "", nil
-	}
-	return e.DeploymentOfReplicaSet(ctx, namespace, owner.Name)
+	return e.DeploymentOfPod(ctx, pod)
 }
 
-// DeploymentOfReplicaSet returns the Deployment that controls a ReplicaSet; an empty name when none does.
-func (e *Eyes) DeploymentOfReplicaSet(ctx context.Context, namespace, name string) (string, types.UID, error) {
+// DeploymentOfPod returns the Deployment that a pod belongs to through its ReplicaSet, also when its Handover controls it;
+// an empty name when it belongs to none.
+func (e *Eyes) DeploymentOfPod(ctx context.Context, pod *corev1.Pod) (string, types.UID, error) {
+	if c := metav1.GetControllerOf(pod); c == nil || (c.Kind != replicaSetKind && c.Kind != handoverKind) {
+		return "", "", nil
+	}
+	for _, ref := range pod.OwnerReferences {
+		if ref.Kind == replicaSetKind {
+			return e.deploymentOfReplicaSet(ctx, pod.Namespace, ref.Name)
+		}
+	}
+	return "", "", nil
+}
+
+func (e *Eyes) deploymentOfReplicaSet(ctx context.Context, namespace, name string) (string, types.UID, error) {
 	rs := ReplicaSet()
 	if err := e.Cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, rs); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -219,6 +236,20 @@ func (e *Eyes) DeploymentOfReplicaSet(ctx context.Context, namespace, name strin
 		return owner.Name, owner.UID, nil
 	}
 	return "", "", nil
+}
+
+// services returns the names of the Services that send requests to the pod, sorted.
+func (e *Eyes) services(ctx context.Context, p *corev1.Pod) ([]string, error) {
+	list := &discoveryv1.EndpointSliceList{}
+	if err := e.Cache.List(ctx, list, client.InNamespace(p.Namespace), client.MatchingFields{SlicesByPod: string(p.UID)}); err != nil {
+		return nil, fmt.Errorf("list the EndpointSlices of pod %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	var out []string
+	for _, s := range list.Items {
+		out = append(out, s.Labels[discoveryv1.LabelServiceName])
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }
 
 func (e *Eyes) nodes(ctx context.Context, w *decide.World) error {

@@ -12,9 +12,9 @@ func (f facts) actions(w World, v Verdict) []Action {
 	outlived := w.Handover != nil && w.Handover.Phase.Finished() && !w.Now.Before(w.Handover.Finished.Add(w.Settings.Keep))
 	switch {
 	case outlived && v.Outcome == Allow && v.Reason != ReasonObserved && v.Reason != ReasonDeadlineReached:
-		return append(append(f.grant(w), f.unmark(w)...), Action{Kind: DeleteHandover})
+		return append(append(f.grant(w), undo(w)...), Action{Kind: DeleteHandover})
 	case v.Reason == ReasonUserDoNotDisrupt && !w.Eviction && !active(w):
-		return f.unmark(w)
+		return undo(w)
 	case v.Outcome == Hold:
 		return f.hold(w, v)
 	case v.Reason == ReasonObserved:
@@ -27,6 +27,9 @@ func (f facts) actions(w World, v Verdict) []Action {
 // found again from the record.
 func (f facts) hold(w World, v Verdict) []Action {
 	var as []Action
+	if f.held {
+		as = undo(w) // the pod is its user's, also when they said so in the middle
+	}
 	h := w.Handover
 	if h != nil && h.Phase.Finished() {
 		as, h = append(as, Action{Kind: DeleteHandover}), nil
@@ -40,8 +43,11 @@ func (f facts) hold(w World, v Verdict) []Action {
 	if f.plan.restart {
 		as = append(as, Action{Kind: RestartRollout, Value: w.Now.UTC().Format("2006-01-02T15:04:05.000Z07:00")})
 	}
+	if f.plan.release {
+		as = append(as, Action{Kind: TakeControl, PodUID: w.Pod.UID})
+	}
 	phase := v1alpha1.PhasePending
-	if f.plan.strategy == v1alpha1.StrategyRollout {
+	if f.plan.strategy != "" && f.plan.strategy != v1alpha1.StrategyNone {
 		phase = v1alpha1.PhaseWaiting
 	}
 	return append(as, f.status(w, h, Status{Phase: phase, Strategy: f.plan.strategy, Reason: v.Reason, Message: v.Message})...)
@@ -52,7 +58,7 @@ func (f facts) observe(w World, v Verdict) []Action {
 	if w.Handover != nil && w.Handover.Phase == v1alpha1.PhaseObserved {
 		return nil
 	}
-	as := f.unmark(w)
+	as := undo(w)
 	if w.Handover == nil {
 		as = append(as, Action{Kind: CreateHandover, Signal: f.signal, PodUID: w.Pod.UID})
 	}
@@ -70,7 +76,10 @@ func (f facts) grant(w World) []Action {
 // letGo moves the Handover of a pod that may go to its next phase.
 func (f facts) letGo(w World, v Verdict) []Action {
 	if !active(w) {
-		return f.unmark(w)
+		if v.Reason == ReasonNodeStays || v.Reason == ReasonNotProtected {
+			return undo(w)
+		}
+		return unmark(w)
 	}
 	s := Status{Phase: v1alpha1.PhaseReleasing, Strategy: w.Handover.Strategy, Reason: v.Reason, Message: v.Message}
 	switch {
@@ -83,18 +92,27 @@ func (f facts) letGo(w World, v Verdict) []Action {
 		return f.status(w, w.Handover, s)
 	case v.Reason == ReasonPodNotCounted && (w.Pod.Terminating || w.Pod.Terminal):
 		return f.status(w, w.Handover, s)
-	case v.Reason == ReasonReplaced:
+	case v.Reason == ReasonReplaced && w.Pod.Released && !f.held:
+		var as []Action
+		if w.Handover.Replicas > 0 {
+			as = append(as, Action{Kind: Discount, PodUID: w.Pod.UID})
+		}
+		return append(append(as, f.status(w, w.Handover, s)...), Action{Kind: EvictPod, PodUID: w.Pod.UID})
+	case v.Reason == ReasonReplaced && !f.held:
 		// The Deployment removes the pod; the mark stays on until then, else Karpenter buys a second seat for it.
 		return f.status(w, w.Handover, s)
-	case v.Reason == ReasonSpare:
-		return append(f.unmark(w), f.status(w, w.Handover, s)...)
+	case v.Reason == ReasonSpare || v.Reason == ReasonReplaced:
+		return append(undo(w), f.status(w, w.Handover, s)...)
 	case v.Reason == ReasonDeadlineReached:
-		s.Phase = v1alpha1.PhaseFailed
-	default:
-		s.Phase = v1alpha1.PhaseCancelled
+		s.Phase, s.Finished = v1alpha1.PhaseFailed, w.Now
+		as := unmark(w)
+		if f.signal == v1alpha1.SignalEviction {
+			as = undo(w) // the node may stay, and then two copies must become one again
+		}
+		return append(as, f.status(w, w.Handover, s)...)
 	}
-	s.Finished = w.Now
-	return append(f.unmark(w), f.status(w, w.Handover, s)...)
+	s.Phase, s.Finished = v1alpha1.PhaseCancelled, w.Now
+	return append(undo(w), f.status(w, w.Handover, s)...)
 }
 
 // finish says how a Handover ended whose pod is gone.
@@ -123,7 +141,16 @@ func (f facts) mark(w World) string {
 	return until.Add(time.Minute).Sub(w.Pod.StartTime).Round(time.Second).String()
 }
 
-func (f facts) unmark(w World) []Action {
+// undo takes back all that was done to the pod.
+func undo(w World) []Action {
+	as := unmark(w)
+	if w.Pod != nil && w.Pod.Released && !w.Pod.Terminating {
+		as = append(as, Action{Kind: GiveBack, PodUID: w.Pod.UID})
+	}
+	return as
+}
+
+func unmark(w World) []Action {
 	if w.Pod == nil || w.Pod.Held == "" {
 		return nil
 	}
@@ -132,7 +159,7 @@ func (f facts) unmark(w World) []Action {
 
 // status returns the write of a status, unless h already says the same.
 func (f facts) status(w World, h *Handover, s Status) []Action {
-	if w.Workload != nil && w.Workload.Deployment != nil && s.Strategy == v1alpha1.StrategyRollout {
+	if w.Workload != nil && w.Workload.Deployment != nil && s.Strategy != "" && s.Strategy != v1alpha1.StrategyNone {
 		s.Replacement, s.Serves = replacement(w)
 	}
 	if s.Replacement == nil && h != nil {

@@ -36,21 +36,22 @@ type facts struct {
 func gather(w World) facts {
 	f := facts{protected: w.Namespace.Protection == v1alpha1.ProtectionEnabled || w.Namespace.Protection == v1alpha1.ProtectionObserve}
 	f.handled = w.Workload != nil && w.Workload.Deployment != nil && !w.Workload.Deployment.Terminating
-	if f.handled {
-		f.need, f.floorWhy = floor(w)
-		f.have, f.available = staying(w)
-	}
 	f.deadline, f.release = deadline(w)
-	if w.Pod == nil {
+	if w.Pod != nil {
+		f.present, f.counted, f.held = true, counted(*w.Pod), heldByUser(*w.Pod, w.Now)
+		f.signal = signal(w)
+	}
+	if !f.handled {
 		return f
 	}
-	f.present, f.counted, f.held = true, counted(*w.Pod), heldByUser(*w.Pod, w.Now)
-	f.signal = signal(w)
-	if f.handled && f.held {
+	f.need, f.floorWhy = floor(w)
+	f.have, f.available = staying(w, f.present && !f.held && (w.Pod.Released || replaces(w)))
+	switch {
+	case f.held:
 		f.plan = plan{strategy: v1alpha1.StrategyNone, reason: ReasonUserDoNotDisrupt,
 			message: "the pod's user asked not to disrupt it; an eviction is held until the deadline"}
-	} else if f.handled {
-		f.plan = planRollout(w, f.need)
+	case f.present:
+		f.plan = choose(w, f.need)
 	}
 	return f
 }
@@ -135,7 +136,7 @@ func (f facts) answer(w World) Verdict {
 		// Evicted now, the pod would be made anew by its old ReplicaSet, which the rollout has not scaled in yet.
 		return Verdict{Outcome: Hold, Reason: f.plan.reason, Message: f.plan.message}
 	case f.have >= f.need:
-		if active(w) && w.Handover.Strategy == v1alpha1.StrategyRollout {
+		if active(w) && (w.Handover.Strategy == v1alpha1.StrategyRollout || (w.Pod.Released && !f.held)) {
 			return allow(ReasonReplaced, "Deployment %s has the %d Available on nodes that stay that it needs", w.Workload.Name, f.need)
 		}
 		return allow(ReasonSpare, "Deployment %s keeps the %d Available on nodes that stay that it needs", w.Workload.Name, f.need)

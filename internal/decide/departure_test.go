@@ -10,7 +10,8 @@ import (
 
 // onePod is a World in which the only pod of a Deployment is on a node that Karpenter disrupts.
 func onePod() World {
-	p := Pod{Name: "p0", UID: "uid-0", Node: "a", Revision: "r1", Ready: true, ReadySince: start.Add(-time.Hour), StartTime: start.Add(-time.Hour), Grace: 60 * time.Second}
+	p := Pod{Name: "p0", UID: "uid-0", Node: "a", Revision: "r1", Ready: true, ReadySince: start.Add(-time.Hour), StartTime: start.Add(-time.Hour), Grace: 60 * time.Second,
+		ReplicaSet: &OwnerSet{Name: "web-r1", UID: "rs"}}
 	return World{
 		Now: start, Settings: DefaultSettings(), Namespace: Namespace{Name: "ns", Protection: v1alpha1.ProtectionEnabled},
 		PodName: "p0", Pod: &p, Pods: []Pod{p},
@@ -18,6 +19,22 @@ func onePod() World {
 		Workload: &Workload{APIVersion: "apps/v1", Kind: KindDeployment, Name: "web", UID: "d", Deployment: &Deployment{
 			Replicas: 1, MaxSurge: 1, Observed: true, Settled: true, Revision: "r1"}},
 	}
+}
+
+// withSome is a World with a second replica on a node that stays, and a budget that wants both.
+func withSome(w World) World {
+	w.Workload.Deployment.Replicas = 2
+	w.Pods = append(w.Pods, Pod{Name: "p1", UID: "uid-1", Node: "b", Revision: "r1", Ready: true, ReadySince: start.Add(-time.Hour)})
+	w.Budgets = []Budget{{Name: "web", DesiredHealthy: 2}}
+	return w
+}
+
+// release makes the Handover the controller of the subject, and adds the pod that replaces it, Ready for a while.
+func release(w *World, h *Handover, ready time.Duration) {
+	h.Strategy, h.Replicas = v1alpha1.StrategyReplace, 1
+	w.Handover, w.Pod.Released, w.Pod.DoNotDisrupt, w.Pod.Held = h, true, "2h", "2h"
+	w.Pods[0] = *w.Pod
+	w.Pods = append(w.Pods, Pod{Name: "p2", UID: "uid-2", Node: "b", Revision: "r1", Ready: true, ReadySince: start.Add(-ready)})
 }
 
 func with(w World, change func(*World)) World {
@@ -62,10 +79,27 @@ func TestDeparture(t *testing.T) {
 			[]ActionKind{CreateHandover, MarkPod, SetStatus}},
 		"E13: maxSurge 0": {with(onePod(), func(w *World) { w.Workload.Deployment.MaxSurge, w.Workload.Deployment.MaxUnavailable = 0, 1 }), Hold, ReasonMustStaySingle,
 			[]ActionKind{CreateHandover, MarkPod, SetStatus}},
-		"E13: maxUnavailable covers all replicas": {with(onePod(), func(w *World) { w.Workload.Deployment.MaxUnavailable = 1 }), Hold, ReasonRolloutBelowFloor,
-			[]ActionKind{CreateHandover, MarkPod, SetStatus}},
-		"E14: paused": {with(onePod(), func(w *World) { w.Workload.Deployment.Paused = true }), Hold, ReasonDeploymentPaused,
-			[]ActionKind{CreateHandover, MarkPod, SetStatus}},
+		"E13: maxUnavailable covers all replicas: replaced alone": {with(onePod(), func(w *World) { w.Workload.Deployment.MaxUnavailable = 1 }), Hold, ReasonReplaceStarted,
+			[]ActionKind{CreateHandover, MarkPod, TakeControl, SetStatus}},
+		"E14: paused: the Deployment is not touched": {with(onePod(), func(w *World) { w.Workload.Deployment.Paused = true }), Hold, ReasonReplaceStarted,
+			[]ActionKind{CreateHandover, MarkPod, TakeControl, SetStatus}},
+		"some stay, and the floor needs all: replaced alone": {withSome(onePod()), Hold, ReasonReplaceStarted,
+			[]ActionKind{CreateHandover, MarkPod, TakeControl, SetStatus}},
+		"on a node that Cluster Autoscaler drains, a rollout": {with(withSome(onePod()), func(w *World) {
+			w.Nodes["a"] = Node{Name: "a", Signal: v1alpha1.SignalClusterAutoscalerDeletion}
+		}), Hold, ReasonRolloutStarted, []ActionKind{CreateHandover, RestartRollout, SetStatus}},
+		"released and replaced: evicted by us": {with(withSome(onePod()), func(w *World) { release(w, handover(time.Minute, v1alpha1.PhaseWaiting), 6*time.Second) }),
+			Allow, ReasonReplaced, []ActionKind{Discount, SetStatus, EvictPod}},
+		"released, and the replacement has not settled": {with(withSome(onePod()), func(w *World) { release(w, handover(time.Minute, v1alpha1.PhaseWaiting), 4*time.Second) }),
+			Hold, ReasonReplaceStarted, []ActionKind{SetStatus}},
+		"released, and the replacement is not in the EndpointSlice": {with(withSome(onePod()), func(w *World) {
+			release(w, handover(time.Minute, v1alpha1.PhaseWaiting), 6*time.Second)
+			w.Pod.Services = []string{"web"}
+		}), Hold, ReasonReplaceStarted, []ActionKind{SetStatus}},
+		"released, and the node stays after all: given back": {with(withSome(onePod()), func(w *World) {
+			release(w, handover(time.Minute, v1alpha1.PhaseWaiting), 0)
+			w.Nodes["a"] = Node{Name: "a"}
+		}), Allow, ReasonNodeStays, []ActionKind{UnmarkPod, GiveBack, SetStatus}},
 		"E16: the rollout exceeded its progress deadline": {with(onePod(), func(w *World) {
 			d := w.Workload.Deployment
 			d.Settled, d.Revision, d.ProgressFailed = false, "r2", true
@@ -73,10 +107,10 @@ func TestDeparture(t *testing.T) {
 		}), Hold, ReasonRolloutStuck, []ActionKind{MarkPod, SetStatus}},
 		"E19: a volume that only one pod can mount": {with(onePod(), func(w *World) { w.Pod.ExclusiveVolume = "data" }), Hold, ReasonExclusiveVolume,
 			[]ActionKind{CreateHandover, MarkPod, SetStatus}},
-		"E22: the rollout was taken back: no second one": {with(onePod(), func(w *World) {
+		"E22: the rollout was taken back: another strategy": {with(onePod(), func(w *World) {
 			w.Handover = handover(time.Minute, v1alpha1.PhaseWaiting)
 			w.Handover.Strategy, w.Handover.Generation, w.Workload.Deployment.Generation = v1alpha1.StrategyRollout, 2, 3
-		}), Hold, ReasonRolloutReverted, []ActionKind{MarkPod, SetStatus}},
+		}), Hold, ReasonReplaceStarted, []ActionKind{MarkPod, TakeControl, SetStatus}},
 		"E22: a cache that has not seen the rollout yet is not a taken back one": {with(onePod(), func(w *World) {
 			w.Handover = handover(time.Minute, v1alpha1.PhaseWaiting)
 			w.Handover.Strategy, w.Handover.Generation, w.Workload.Deployment.Generation = v1alpha1.StrategyRollout, 2, 1

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -24,26 +25,33 @@ func floor(w World) (int, string) {
 }
 
 // staying returns how many Available pods on nodes that stay the workload can count on once the subject is gone. again is
-// when a pod that is Ready becomes Available; zero when there is none.
+// when a pod that is Ready becomes Available; zero when there is none. Where a pod is replaced one by one (replacing),
+// another one counts only once it serves: the Services of the subject send it requests, and it has settled.
 //
 // The Deployment controller deletes pods at the same time and asks nobody: down to the wanted number while it scales in,
 // and, while pods of another revision exist, so many of those that replicas - maxUnavailable are left. What it may take does
-// not count.
-func staying(w World) (count int, again time.Time) {
+// not count. Of a pod that has been released to its Handover it knows nothing; such a pod is about to go and does not count.
+func staying(w World, replacing bool) (count int, again time.Time) {
 	d := w.Workload.Deployment
 	available, current, other, rolling := 0, 0, 0, !d.Observed
 	for _, p := range w.Pods {
+		if p.Released && (replacing || p.Name != w.PodName) {
+			continue
+		}
 		isCurrent := d.Observed && d.Revision != "" && p.Revision == d.Revision
 		rolling = rolling || (!isCurrent && !p.Terminating && !p.Terminal)
-		if !counted(p) || granted(w, p) {
+		if !counted(p) {
 			continue
 		}
 		at := p.ReadySince.Add(d.MinReady)
 		if !at.After(w.Now) {
 			available++
 		}
+		if replacing {
+			at = at.Add(w.Settings.Settle)
+		}
 		switch {
-		case p.Name == w.PodName || !stays(w, p.Node):
+		case p.Name == w.PodName || granted(w, p) || !stays(w, p.Node) || (replacing && !servesLike(p, w.Pod)):
 		case at.After(w.Now):
 			again = earliest(again, at)
 		case isCurrent:
@@ -60,6 +68,14 @@ func staying(w World) (count int, again time.Time) {
 		keeps = 0
 	}
 	return current + max(0, other-max(0, available-keeps)), again
+}
+
+// servesLike reports whether every Service that sends requests to the subject also sends them to p.
+func servesLike(p Pod, subject *Pod) bool {
+	if subject == nil {
+		return true
+	}
+	return !slices.ContainsFunc(subject.Services, func(s string) bool { return !slices.Contains(p.Services, s) })
 }
 
 // counted reports whether somebody depends on the pod: it is Ready, scheduled, and neither terminal nor terminating.

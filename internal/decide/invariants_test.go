@@ -15,7 +15,7 @@ import (
 // worlds calls f with many Worlds; a failure names the seed.
 func worlds(t *testing.T, f func(t *testing.T, w World)) {
 	t.Helper()
-	for seed := range uint64(5000) {
+	for seed := range uint64(10000) {
 		f(t, world(rand.New(rand.NewPCG(seed, 1))))
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
@@ -119,18 +119,23 @@ func TestInvariant4_EveryHoldHasAnEnd(t *testing.T) {
 	})
 }
 
-// Invariant 6: deciding again after applying the actions yields no actions.
+// Invariant 6: deciding again after applying the actions yields no actions. Giving a pod back to its ReplicaSet changes what
+// the Deployment controller counts, so there one more pass may follow.
 func TestInvariant6_Idempotent(t *testing.T) {
 	worlds(t, func(t *testing.T, w World) {
 		v := Departure(w)
 		after := apply(w, v.Actions)
-		if again := Departure(after); len(again.Actions) > 0 {
+		again := Departure(after)
+		if slices.ContainsFunc(v.Actions, func(a Action) bool { return a.Kind == GiveBack }) {
+			again = Departure(apply(after, again.Actions))
+		}
+		if len(again.Actions) > 0 {
 			t.Errorf("first %s %s, then %s %s: %s", v.Outcome, v.Reason, again.Outcome, again.Reason, cmp.Diff([]Action{}, again.Actions))
 		}
 	})
 }
 
-// Invariant 7: one more Available pod of the current revision on a staying node never turns Allow into Hold.
+// Invariant 7: one more pod of the current revision that serves on a staying node never turns Allow into Hold.
 func TestInvariant7_MoreReadyPodsNeverHold(t *testing.T) {
 	worlds(t, func(t *testing.T, w World) {
 		if Departure(w).Outcome != Allow {
@@ -141,7 +146,7 @@ func TestInvariant7_MoreReadyPodsNeverHold(t *testing.T) {
 			revision = w.Workload.Deployment.Revision
 		}
 		w.Nodes["extra"] = Node{Name: "extra"}
-		w.Pods = append(slices.Clone(w.Pods), Pod{Name: "extra", UID: "extra", Node: "extra", Ready: true, ReadySince: start.Add(-time.Hour), Revision: revision})
+		w.Pods = append(slices.Clone(w.Pods), Pod{Name: "extra", UID: "extra", Node: "extra", Ready: true, ReadySince: start.Add(-time.Hour), Revision: revision, Services: []string{"web"}})
 		if v := Departure(w); v.Outcome != Allow {
 			t.Errorf("one pod more, and it is held: %s", v.Message)
 		}

@@ -6,17 +6,6 @@ import (
 	"github.com/segue-dev/segue/api/v1alpha1"
 )
 
-// plan is how the replacement of a pod that must be held is made, or why it is not.
-type plan struct {
-	strategy v1alpha1.Strategy // empty: not chosen yet
-	reason   Reason
-	message  string
-	// restart asks for the rollout now.
-	restart bool
-	// removes says that a rollout is under way that takes the pod away by itself once its replacement is Available.
-	removes bool
-}
-
 // planRollout decides how a pod that its workload cannot spare is replaced by a rollout of its Deployment.
 func planRollout(w World, need int) plan {
 	d, name := w.Workload.Deployment, "Deployment "+w.Workload.Name
@@ -72,7 +61,7 @@ func replacement(w World) (*v1alpha1.Replacement, bool) {
 	serves := false
 	for i := range w.Pods {
 		p := &w.Pods[i]
-		if p.Name == w.PodName || p.Terminating || p.Terminal || p.Revision != w.Workload.Deployment.Revision {
+		if p.Name == w.PodName || p.Released || p.Terminating || p.Terminal || p.Revision != w.Workload.Deployment.Revision {
 			continue
 		}
 		ok := counted(*p) && stays(w, p.Node) && !p.ReadySince.Add(w.Workload.Deployment.MinReady).After(w.Now)

@@ -19,7 +19,7 @@ func apply(w World, actions []Action) World {
 	for _, a := range actions {
 		switch a.Kind {
 		case CreateHandover:
-			w.Handover = &Handover{Name: "h", PodUID: a.PodUID, Node: w.Pod.Node, Signal: a.Signal, Created: w.Now.Truncate(time.Second)}
+			w.Handover = &Handover{Name: "h", PodUID: a.PodUID, Node: w.Pod.Node, Signal: a.Signal, Created: w.Now.Truncate(time.Second), Replicas: 1}
 		case DeleteHandover:
 			w.Handover = nil
 		case MarkPod:
@@ -31,6 +31,16 @@ func apply(w World, actions []Action) World {
 				}
 				p.Held = ""
 			})
+		case TakeControl:
+			w = editSubject(w, func(p *Pod) { p.Released = true })
+		case GiveBack:
+			w = editSubject(w, func(p *Pod) { p.Released = false })
+		case EvictPod:
+			w = editSubject(w, func(p *Pod) { p.Terminating = true })
+		case Discount:
+			h := *w.Handover
+			h.Replicas = 0
+			w.Handover = &h
 		case RestartRollout:
 			wl, d := *w.Workload, *w.Workload.Deployment
 			d.Generation++
@@ -95,6 +105,11 @@ func world(r *rand.Rand) World {
 		d := w.Workload.Deployment
 		d.Observed = r.IntN(5) > 0
 		d.Settled = d.Observed && r.IntN(3) > 0
+		if d.Settled {
+			for i := range w.Pods { // a rollout that is over has left no pod of another revision
+				w.Pods[i].Revision = d.Revision
+			}
+		}
 	}
 	if r.IntN(12) > 0 {
 		w.Pod = &w.Pods[0]
@@ -131,6 +146,13 @@ func pod(r *rand.Rand, i int) Pod {
 	if r.IntN(12) == 0 {
 		p.ExclusiveVolume = "data"
 	}
+	if r.IntN(12) > 0 {
+		p.ReplicaSet = &OwnerSet{Name: p.Revision, UID: types.UID(p.Revision)}
+		p.Released = r.IntN(8) == 0
+	}
+	if r.IntN(2) == 0 {
+		p.Services = []string{"web"}
+	}
 	if r.IntN(12) == 0 {
 		p.Node = ""
 	}
@@ -141,7 +163,7 @@ func record(r *rand.Rand) *Handover {
 	h := &Handover{Name: "h", PodUID: "uid-0", Node: "n0", Signal: pick(r, v1alpha1.SignalKarpenterDisrupted, v1alpha1.SignalEviction),
 		Created: start.Add(-time.Duration(r.IntN(700)) * time.Second), Generation: int64(r.IntN(7)),
 		Phase:    pick(r, "", v1alpha1.PhasePending, v1alpha1.PhaseWaiting, v1alpha1.PhaseReleasing, v1alpha1.PhaseDone, v1alpha1.PhaseCancelled, v1alpha1.PhaseFailed, v1alpha1.PhaseObserved),
-		Strategy: pick(r, "", v1alpha1.StrategyRollout, v1alpha1.StrategyNone)}
+		Strategy: pick(r, "", v1alpha1.StrategyRollout, v1alpha1.StrategyReplace, v1alpha1.StrategyNone), Replicas: int32(r.IntN(2))}
 	if h.Phase.Finished() {
 		h.Finished = start.Add(-time.Duration(r.IntN(100)) * time.Hour / 2)
 	}

@@ -48,6 +48,8 @@ const (
 const (
 	// ReasonRolloutStarted: the workload is being rolled out so that its new pod stands elsewhere.
 	ReasonRolloutStarted Reason = "RolloutStarted"
+	// ReasonReplaceStarted: the pod has left its ReplicaSet, which makes another one, and serves on until that one does.
+	ReasonReplaceStarted Reason = "ReplaceStarted"
 	// ReasonRolloutInFlight: another rollout has to end first.
 	ReasonRolloutInFlight Reason = "RolloutInFlight"
 	// ReasonDeploymentPaused: a paused Deployment is not rolled out.
@@ -64,6 +66,8 @@ const (
 	ReasonRolloutReverted Reason = "RolloutReverted"
 	// ReasonRolloutStuck: the rollout exceeded its progress deadline.
 	ReasonRolloutStuck Reason = "RolloutStuck"
+	// ReasonUnknownController: the node's autoscaler would give up on a pod whose controller is a Handover.
+	ReasonUnknownController Reason = "UnknownController"
 	// ReasonLedgerConflict: another eviction of the same workload was answered at the same moment.
 	ReasonLedgerConflict Reason = "LedgerConflict"
 	// ReasonCacheCold: the guard has just started and does not know the cluster yet.
@@ -109,6 +113,15 @@ const (
 	UnmarkPod ActionKind = "UnmarkPod"
 	// RestartRollout changes the pod template's annotation.
 	RestartRollout ActionKind = "RestartRollout"
+	// TakeControl makes the Handover the controller of the pod; its ReplicaSet stays a plain owner and makes another pod.
+	TakeControl ActionKind = "TakeControl"
+	// GiveBack makes the ReplicaSet the controller again.
+	GiveBack ActionKind = "GiveBack"
+	// Discount has budgets no longer expect the pod: its Handover is scaled to 0, and the pod is touched, because the
+	// disruption controller does not notice the scale by itself.
+	Discount ActionKind = "Discount"
+	// EvictPod evicts the pod through the API, so that budgets decide.
+	EvictPod ActionKind = "EvictPod"
 	// SetStatus writes the Handover's status.
 	SetStatus ActionKind = "SetStatus"
 	// DeleteHandover removes a finished Handover.

@@ -44,6 +44,8 @@ type Settings struct {
 	MaxWait time.Duration `json:"maxWait"`
 	// Margin is how long before the deadline a pod is let go, so that it can stop gracefully.
 	Margin time.Duration `json:"margin"`
+	// Settle is how long a replacement serves before the pod that it replaces is let go.
+	Settle time.Duration `json:"settle"`
 	// Keep is how long a finished Handover is kept.
 	Keep time.Duration `json:"keep"`
 	// GrantTTL is how long an allowed eviction counts as under way although the pod does not terminate.
@@ -52,7 +54,7 @@ type Settings struct {
 
 // DefaultSettings returns the documented defaults.
 func DefaultSettings() Settings {
-	return Settings{MaxWait: 10 * time.Minute, Margin: 10 * time.Second, Keep: 24 * time.Hour, GrantTTL: 2 * time.Minute}
+	return Settings{MaxWait: 10 * time.Minute, Margin: 10 * time.Second, Settle: 5 * time.Second, Keep: 24 * time.Hour, GrantTTL: 2 * time.Minute}
 }
 
 // Namespace is the subject's namespace.
@@ -88,8 +90,20 @@ type Pod struct {
 	Held         string `json:"held,omitempty"`
 	// SafeToEvictFalse says that cluster-autoscaler.kubernetes.io/safe-to-evict is "false".
 	SafeToEvictFalse bool `json:"safeToEvictFalse,omitempty"`
+	// ReplicaSet is the ReplicaSet that owns the pod, as its controller or, once a Handover controls it, as a plain owner.
+	ReplicaSet *OwnerSet `json:"replicaSet,omitempty"`
+	// Released says that the pod's controller is its Handover, so that its ReplicaSet does not count it.
+	Released bool `json:"released,omitempty"`
+	// Services are the Services that send requests to the pod, as their EndpointSlices say.
+	Services []string `json:"services,omitempty"`
 	// ExclusiveVolume names a claim that only one node or pod can mount (ReadWriteOnce, ReadWriteOncePod).
 	ExclusiveVolume string `json:"exclusiveVolume,omitempty"`
+}
+
+// OwnerSet names a ReplicaSet.
+type OwnerSet struct {
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
 }
 
 // WorkloadKind is the kind of a workload.
@@ -173,6 +187,8 @@ type Handover struct {
 	Strategy v1alpha1.Strategy `json:"strategy,omitempty"`
 	Reason   Reason            `json:"reason,omitempty"`
 	Message  string            `json:"message,omitempty"`
+	// Replicas is spec.replicas: how many pods budgets expect of the Handover.
+	Replicas int32 `json:"replicas"`
 	// Deadline is the one stored in the status; zero when none is.
 	Deadline    time.Time             `json:"deadline,omitzero"`
 	Finished    time.Time             `json:"finished,omitzero"`

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,6 +32,9 @@ const concurrentDecisions = 10
 // change by then.
 const retryConflict = 20 * time.Millisecond
 
+// retryRefused is how soon an eviction that a budget refused is tried again; a budget needs a moment to see that it may.
+const retryRefused = 250 * time.Millisecond
+
 // handovers decides on one pod after the other and writes what the decisions ask for.
 type handovers struct {
 	eyes  *cluster.Eyes
@@ -47,6 +51,9 @@ func (h *handovers) Reconcile(ctx context.Context, key cluster.Key) (reconcile.R
 	v := decide.Departure(w)
 	applied, err := h.hands.Apply(ctx, key, w, v.Actions)
 	h.tell(ctx, key, w, v, applied)
+	if errors.Is(err, cluster.ErrRefused) {
+		return reconcile.Result{RequeueAfter: retryRefused}, nil
+	}
 	if errors.Is(err, cluster.ErrConflict) || client.IgnoreNotFound(err) == nil && err != nil {
 		return reconcile.Result{RequeueAfter: retryConflict}, nil
 	}
@@ -88,6 +95,7 @@ func (h *handovers) add(mgr manager.Manager) error {
 		WatchesRawSource(source.TypedKind(c, &appsv1.Deployment{}, mapTo(func(ctx context.Context, d *appsv1.Deployment) []cluster.Key {
 			return h.podsHandedOver(ctx, d.Namespace, string(d.UID))
 		}))).
+		WatchesRawSource(source.TypedKind(c, &discoveryv1.EndpointSlice{}, mapTo(h.podsServed))).
 		WatchesRawSource(source.TypedKind(c, cluster.Namespace(), mapTo(h.podsInNamespace)))
 	if h.eyes.NodeClaims {
 		b = b.WatchesRawSource(source.TypedKind(c, cluster.NodeClaim(), mapTo(h.podsOnClaim)))
@@ -151,11 +159,7 @@ func (h *handovers) podAndPeers(ctx context.Context, p *corev1.Pod) []cluster.Ke
 	if node, ok, err := h.eyes.Node(ctx, p.Spec.NodeName); err == nil && ok && node.Signal != "" || h.handedOver(ctx, p) {
 		keys = append(keys, cluster.KeyOf(p))
 	}
-	owner := metav1.GetControllerOf(p)
-	if owner == nil || owner.Kind != "ReplicaSet" {
-		return keys
-	}
-	_, uid, err := h.eyes.DeploymentOfReplicaSet(ctx, p.Namespace, owner.Name)
+	_, uid, err := h.eyes.DeploymentOfPod(ctx, p)
 	if err != nil || uid == "" {
 		return keys
 	}
@@ -177,6 +181,30 @@ func (h *handovers) podsHandedOver(ctx context.Context, namespace, workload stri
 	for i := range list.Items {
 		if !list.Items[i].Status.Phase.Finished() {
 			keys = append(keys, podOfHandover(ctx, &list.Items[i])...)
+		}
+	}
+	return keys
+}
+
+// podsServed returns the pods that are handed over and whose workload an EndpointSlice sends requests to.
+func (h *handovers) podsServed(ctx context.Context, s *discoveryv1.EndpointSlice) []cluster.Key {
+	list := &v1alpha1.HandoverList{}
+	if err := h.eyes.Cache.List(ctx, list, client.InNamespace(s.Namespace)); err != nil || len(list.Items) == 0 {
+		return nil
+	}
+	var keys []cluster.Key
+	seen := map[string]bool{}
+	for _, e := range s.Endpoints {
+		if e.TargetRef == nil {
+			continue
+		}
+		p := &corev1.Pod{}
+		if err := h.eyes.Cache.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: e.TargetRef.Name}, p); err != nil {
+			continue
+		}
+		if _, uid, err := h.eyes.DeploymentOfPod(ctx, p); err == nil && uid != "" && !seen[string(uid)] {
+			seen[string(uid)] = true
+			keys = append(keys, h.podsHandedOver(ctx, s.Namespace, string(uid))...)
 		}
 	}
 	return keys

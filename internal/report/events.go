@@ -36,6 +36,9 @@ func (v *Voice) Applied(s Subject, verdict decide.Verdict, actions []decide.Acti
 		case decide.RestartRollout:
 			v.publish(s.workload(), corev1.EventTypeNormal, string(decide.ReasonRolloutStarted), "Rollout",
 				"rolled out so that pod %s on node %s is replaced elsewhere before it leaves", s.Pod.Name, s.Node)
+		case decide.TakeControl:
+			v.publish(s.workload(), corev1.EventTypeNormal, string(decide.ReasonReplaceStarted), "Replace",
+				"pod %s on node %s is replaced alone before it leaves", s.Pod.Name, s.Node)
 		case decide.SetStatus:
 			v.phase(s, a.Status)
 		}

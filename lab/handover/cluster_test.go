@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,12 +71,15 @@ func runTests(m *testing.M) (int, error) {
 	if lab.set, err = kubernetes.NewForConfig(cp.Config()); err != nil {
 		return 0, err
 	}
-	if lab.operator, err = install.Install(ctx, cp, install.Options{Args: []string{"--max-wait=60s"}}); err != nil {
+	if lab.operator, err = install.Install(ctx, cp, install.Options{Args: []string{"--max-wait=60s", "--settle=1s"}}); err != nil {
 		return 0, err
 	}
 	defer func() { _ = lab.operator.Stop() }()
 	return m.Run(), nil
 }
+
+// notInNames is what a name in the API cannot contain.
+var notInNames = regexp.MustCompile("[^a-z0-9]+")
 
 // benches numbers the namespaces, so that names that are cut stay different.
 var benches atomic.Int32
@@ -91,7 +96,7 @@ type bench struct {
 // setUp makes a namespace with the given protection and as many nodes as there are names, which only its pods use.
 func setUp(t *testing.T, protection v1alpha1.Protection, nodes ...string) *bench {
 	t.Helper()
-	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	name := notInNames.ReplaceAllString(strings.ToLower(t.Name()), "-")
 	name = fmt.Sprintf("%s-%d", strings.Trim(name[:min(len(name), 40)], "-"), benches.Add(1))
 	b := &bench{T: t, ctx: t.Context(), namespace: name, pool: name}
 	b.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace, Labels: map[string]string{v1alpha1.ProtectLabel: string(protection)}}})
@@ -350,27 +355,55 @@ func (b *bench) eventually(what string, condition func() error) {
 	b.Fatalf("not within %s: %s: %v", patience, what, err)
 }
 
-// watch records, while f runs, every change of the Deployment's pods, and returns the fewest Available pods that were seen.
-func (b *bench) fewestAvailable(app string, f func()) int {
+// fewestServing returns the fewest pods of the Deployment that served, Ready and not about to end, at any time while f ran.
+func (b *bench) fewestServing(app string, f func()) int {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.ctx)
 	defer cancel()
-	fewest := len(b.pods(app))
-	w, err := lab.set.AppsV1().Deployments(b.namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + app})
+	pods := lab.set.CoreV1().Pods(b.namespace)
+	selector := metav1.ListOptions{LabelSelector: "app=" + app}
+	list, err := pods.List(ctx, selector)
 	b.must(err)
+	serving := map[string]bool{}
+	for i := range list.Items {
+		if serves(&list.Items[i]) {
+			serving[list.Items[i].Name] = true
+		}
+	}
+	fewest := len(serving)
+	selector.ResourceVersion = list.ResourceVersion
+	w, err := pods.Watch(ctx, selector)
+	b.must(err)
+	var ended atomic.Bool
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for e := range w.ResultChan() {
-			if d, ok := e.Object.(*appsv1.Deployment); ok {
-				fewest = min(fewest, int(d.Status.AvailableReplicas))
+			p, ok := e.Object.(*corev1.Pod)
+			if !ok && ended.Load() {
+				return
 			}
+			if !ok {
+				b.Errorf("the watch on the pods broke off: %v", e.Object)
+				return
+			}
+			if delete(serving, p.Name); e.Type != watch.Deleted && serves(p) {
+				serving[p.Name] = true
+			}
+			fewest = min(fewest, len(serving))
 		}
 	}()
 	f()
+	ended.Store(true)
 	w.Stop()
 	<-done
 	return fewest
+}
+
+func serves(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 func budget(namespace, app string, minAvailable intstr.IntOrString) *policyv1.PodDisruptionBudget {

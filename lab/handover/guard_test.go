@@ -174,9 +174,9 @@ func TestE3_BudgetOfOneOfOne(t *testing.T) {
 	b.create(budget(b.namespace, "web", intstr.FromInt32(1)))
 	old := b.podOn("web", "a")
 	b.cordon("a", true)
-	fewest := b.fewestAvailable("web", func() { b.evictUntilGone(old) })
+	fewest := b.fewestServing("web", func() { b.evictUntilGone(old) })
 	if fewest < 1 {
-		t.Errorf("the Deployment had %d Available, want never below 1", fewest)
+		t.Errorf("%d pods served, want never below 1", fewest)
 	}
 }
 
@@ -193,13 +193,16 @@ func TestBudgetRaisesTheFloor(t *testing.T) {
 		}
 		return err
 	})
-	old := b.podOn("web", "a")
+	old, second, third := b.podOn("web", "a"), b.podOn("web", "b"), b.podOn("web", "c")
 	b.cordon("a", true)
-	fewest := b.fewestAvailable("web", func() { b.evictUntilGone(old) })
+	fewest := b.fewestServing("web", func() { b.evictUntilGone(old) })
 	if fewest < 3 {
-		t.Errorf("the Deployment had %d Available, want never below 3", fewest)
+		t.Errorf("%d pods served, want never below 3", fewest)
 	}
 	b.available("web", 3)
+	if b.podOn("web", "b").UID != second.UID || b.podOn("web", "c").UID != third.UID || b.revisions("web") != 1 {
+		t.Errorf("pods %v, %d revisions; want the other two pods and the revision untouched", names(b.pods("web")), b.revisions("web"))
+	}
 }
 
 // Case E37: nothing in Segue's own namespace is ever held, so that its node can be drained.

@@ -1,10 +1,12 @@
 package handover_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/segue-dev/segue/api/v1alpha1"
 )
@@ -14,12 +16,12 @@ func TestE1_TaintRollsOutFirst(t *testing.T) {
 	b := setUp(t, v1alpha1.ProtectionEnabled, "a", "b")
 	b.deploy("web", []string{"a"}, nil)
 	old := b.podOn("web", "a")
-	fewest := b.fewestAvailable("web", func() {
+	fewest := b.fewestServing("web", func() {
 		b.taint("a")
 		b.gone(old)
 	})
 	if fewest < 1 {
-		t.Errorf("the Deployment had %d Available, want never below 1", fewest)
+		t.Errorf("%d pods served, want never below 1", fewest)
 	}
 	b.available("web", 1)
 	b.podOn("web", "b")
@@ -38,12 +40,12 @@ func TestE2_EvictionsAreHeldUntilReplaced(t *testing.T) {
 	b.deploy("web", []string{"a"}, nil)
 	old := b.podOn("web", "a")
 	held := 0
-	fewest := b.fewestAvailable("web", func() {
+	fewest := b.fewestServing("web", func() {
 		b.taint("a")
 		held = b.evictUntilGone(old)
 	})
 	if fewest < 1 || held < 1 {
-		t.Errorf("fewest Available %d, evictions held %d; want never below 1, and at least one held", fewest, held)
+		t.Errorf("fewest serving %d, evictions held %d; want never below 1, and at least one held", fewest, held)
 	}
 	if n := b.revisions("web"); n != 2 {
 		t.Errorf("%d revisions, want 2", n)
@@ -56,13 +58,13 @@ func TestE2_EvictionAloneStartsTheHandover(t *testing.T) {
 	b.deploy("web", []string{"a"}, nil)
 	old := b.podOn("web", "a")
 	b.cordon("a", true)
-	fewest := b.fewestAvailable("web", func() {
+	fewest := b.fewestServing("web", func() {
 		if held := b.evictUntilGone(old); held < 1 {
 			t.Error("no eviction was held")
 		}
 	})
 	if fewest < 1 {
-		t.Errorf("the Deployment had %d Available, want never below 1", fewest)
+		t.Errorf("%d pods served, want never below 1", fewest)
 	}
 	if h := b.awaitPhase(old, v1alpha1.PhaseDone); h.Spec.Signal != v1alpha1.SignalEviction {
 		t.Errorf("signal %s, want Eviction", h.Spec.Signal)
@@ -74,14 +76,14 @@ func TestE4_AllReplicasOnTheNode(t *testing.T) {
 	b := setUp(t, v1alpha1.ProtectionEnabled, "a", "b")
 	b.deploy("web", []string{"a", "a"}, nil)
 	pods := b.pods("web")
-	fewest := b.fewestAvailable("web", func() {
+	fewest := b.fewestServing("web", func() {
 		b.taint("a")
 		for _, p := range pods {
 			b.evictUntilGone(p)
 		}
 	})
 	if fewest < 1 {
-		t.Errorf("the Deployment had %d Available, want never below 1", fewest)
+		t.Errorf("%d pods served, want never below 1", fewest)
 	}
 	b.available("web", 2)
 	if n := b.revisions("web"); n != 2 {
@@ -122,7 +124,7 @@ func TestE10_NoSecondRolloutWhileOneIsInFlight(t *testing.T) {
 	}
 }
 
-// Case E14: a paused Deployment is not patched, and the pod is held to its deadline.
+// Case E14: a paused Deployment is not patched; its pod is replaced alone.
 func TestE14_PausedDeploymentIsNotPatched(t *testing.T) {
 	b := setUp(t, v1alpha1.ProtectionEnabled, "a", "b")
 	b.deploy("web", []string{"a"}, nil)
@@ -130,16 +132,14 @@ func TestE14_PausedDeploymentIsNotPatched(t *testing.T) {
 	old := b.podOn("web", "a")
 	generation := b.deployment("web").Generation
 	b.taint("a")
-	h := b.awaitPhase(old, v1alpha1.PhasePending)
-	if h.Status.Reason != "DeploymentPaused" || h.Status.Strategy != v1alpha1.StrategyNone {
-		t.Errorf("reason %s, strategy %s; want DeploymentPaused and None", h.Status.Reason, h.Status.Strategy)
+	b.gone(old)
+	if h := b.awaitPhase(old, v1alpha1.PhaseDone); h.Status.Strategy != v1alpha1.StrategyReplace {
+		t.Errorf("strategy %s, want Replace", h.Status.Strategy)
 	}
 	if g := b.deployment("web").Generation; g != generation {
 		t.Errorf("the Deployment was changed: generation %d, was %d", g, generation)
 	}
-	b.patch(b.deployment("web"), `{"spec":{"paused":false}}`)
-	b.gone(old)
-	b.awaitPhase(old, v1alpha1.PhaseDone)
+	b.podOn("web", "b")
 }
 
 // Cases E12 and E13: what must stay single is not rolled out by force; the policy's default lets it go at the deadline.
@@ -163,23 +163,61 @@ func TestE12_RecreateIsHeldToTheDeadlineAndThenLetGo(t *testing.T) {
 
 // Case E32: the taint is taken off again before the replacement serves: the handover is cancelled and leaves nothing behind.
 func TestE32_CancelledWhenTheNodeStays(t *testing.T) {
+	for strategy, paused := range map[v1alpha1.Strategy]bool{v1alpha1.StrategyRollout: false, v1alpha1.StrategyReplace: true} {
+		t.Run(string(strategy), func(t *testing.T) {
+			b := setUp(t, v1alpha1.ProtectionEnabled, "a", "b")
+			b.patch(b.getNode("a"), `{"metadata":{"labels":{"karpenter.sh/nodepool":"default"}}}`)
+			b.deploy("web", []string{"a"}, func(d *appsv1.Deployment) { d.Spec.Template.Annotations["lab.segue.dev/start-delay"] = "5s" })
+			b.patch(b.deployment("web"), fmt.Sprintf(`{"spec":{"paused":%t}}`, paused))
+			old := b.podOn("web", "a")
+			b.cordon("b", true)
+			b.taint("a")
+			h := b.awaitPhase(old, v1alpha1.PhaseWaiting)
+			if h.Status.Strategy != strategy {
+				t.Fatalf("strategy %s, want %s", h.Status.Strategy, strategy)
+			}
+			b.untaint("a")
+			b.awaitPhase(old, v1alpha1.PhaseCancelled)
+			b.eventually("the pod is as it was", func() error {
+				p, err := lab.set.CoreV1().Pods(b.namespace).Get(b.ctx, old.Name, metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				if p.Annotations["karpenter.sh/do-not-disrupt"] != "" || p.Annotations[v1alpha1.HeldAnnotation] != "" || p.Labels[v1alpha1.HandoverLabel] != "" ||
+					len(p.OwnerReferences) != 1 || p.OwnerReferences[0].Kind != "ReplicaSet" {
+					return fmt.Errorf("annotations %v, labels %v, owners %v", p.Annotations, p.Labels, p.OwnerReferences)
+				}
+				return nil
+			})
+			b.cordon("b", false)
+			b.available("web", 1)
+		})
+	}
+}
+
+// Case E49: the taint comes back after a cancelled handover: a new one begins.
+func TestE49_TaintComesBack(t *testing.T) {
 	b := setUp(t, v1alpha1.ProtectionEnabled, "a", "b")
 	b.deploy("web", []string{"a"}, nil)
 	b.patch(b.deployment("web"), `{"spec":{"paused":true}}`)
 	old := b.podOn("web", "a")
+	b.cordon("b", true)
 	b.taint("a")
-	b.awaitPhase(old, v1alpha1.PhasePending)
+	b.awaitPhase(old, v1alpha1.PhaseWaiting)
 	b.untaint("a")
 	b.awaitPhase(old, v1alpha1.PhaseCancelled)
-	now := b.podOn("web", "a")
-	if now.UID != old.UID || now.Annotations["karpenter.sh/do-not-disrupt"] != "" || now.Labels[v1alpha1.HandoverLabel] != "" {
-		t.Errorf("the pod was changed: annotations %v, labels %v", now.Annotations, now.Labels)
-	}
-	// Case E49: the next taint starts a new handover.
+	b.eventually("one pod is left", func() error {
+		if pods := b.pods("web"); len(pods) != 1 {
+			return fmt.Errorf("%v", names(pods))
+		}
+		return nil
+	})
+	// Which of the two stays is the ReplicaSet's choice: the one that is not Ready goes.
+	b.podOn("web", "a")
 	b.taint("a")
-	b.awaitPhase(old, v1alpha1.PhasePending)
-	b.patch(b.deployment("web"), `{"spec":{"paused":false}}`)
+	b.cordon("b", false)
 	b.gone(old)
+	b.awaitPhase(old, v1alpha1.PhaseDone)
 }
 
 // Case E41: a cordon alone starts nothing.

@@ -61,6 +61,9 @@ func (c *crash) newClient(config *rest.Config, o client.Options) (client.Client,
 	}
 	kind := func(verb string, o runtime.Object) string { return fmt.Sprintf("%s %T", verb, o) }
 	return interceptor.NewClient(inner, interceptor.Funcs{
+		SubResourceCreate: func(ctx context.Context, w client.Client, sub string, o, body client.Object, opts ...client.SubResourceCreateOption) error {
+			return c.write(kind("create "+sub+" of", o), func() error { return w.SubResource(sub).Create(ctx, o, body, opts...) })
+		},
 		Create: func(ctx context.Context, w client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			return c.write(kind("create", o), func() error { return w.Create(ctx, o, opts...) })
 		},
@@ -82,6 +85,16 @@ func (c *crash) newClient(config *rest.Config, o client.Options) (client.Client,
 // A handover whose operator is killed after any one of its writes, and started again, ends as if nothing had happened: no
 // moment without an Available pod, one rollout, no mark left on a pod.
 func TestSurvival_KilledAfterEveryWrite(t *testing.T) {
+	killAfterEveryWrite(t, v1alpha1.StrategyRollout)
+}
+
+// The same for a pod that is replaced alone.
+func TestSurvival_KilledAfterEveryWriteOfReplace(t *testing.T) {
+	killAfterEveryWrite(t, v1alpha1.StrategyReplace)
+}
+
+func killAfterEveryWrite(t *testing.T, strategy v1alpha1.Strategy) {
+	t.Helper()
 	if err := lab.operator.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +105,7 @@ func TestSurvival_KilledAfterEveryWrite(t *testing.T) {
 	})
 	for n := 1; ; n++ {
 		crashed := false
-		t.Run(fmt.Sprintf("write %d", n), func(t *testing.T) { crashed = surviveCrash(t, n) })
+		t.Run(fmt.Sprintf("write %d", n), func(t *testing.T) { crashed = surviveCrash(t, strategy, n) })
 		if t.Failed() {
 			return
 		}
@@ -106,17 +119,22 @@ func TestSurvival_KilledAfterEveryWrite(t *testing.T) {
 }
 
 // surviveCrash hands a pod over with an operator that dies after n writes, and reports whether it came to that.
-func surviveCrash(t *testing.T, n int) bool {
+func surviveCrash(t *testing.T, strategy v1alpha1.Strategy, n int) bool {
 	b := setUp(t, v1alpha1.ProtectionEnabled, "a", "b")
 	for _, name := range []string{"a", "b"} {
 		b.patch(b.getNode(name), `{"metadata":{"labels":{"karpenter.sh/nodepool":"default"}}}`)
 	}
 	b.deploy("web", []string{"a"}, nil)
+	revisions := 2
+	if strategy == v1alpha1.StrategyReplace {
+		b.patch(b.deployment("web"), `{"spec":{"paused":true}}`)
+		revisions = 1
+	}
 	old := b.podOn("web", "a")
 	c := &crash{left: n}
 	first := runOperator(t, c)
 	b.taint("a")
-	fewest := b.fewestAvailable("web", func() {
+	fewest := b.fewestServing("web", func() {
 		b.eventually("the operator has crashed or is done", func() error {
 			if h := b.handover(old); c.happened() || (h != nil && h.Status.Phase == v1alpha1.PhaseDone) {
 				return nil
@@ -131,8 +149,8 @@ func surviveCrash(t *testing.T, n int) bool {
 	t.Logf("writes before the crash: %v", c.writes)
 	b.available("web", 1)
 	now := b.podOn("web", "b")
-	if fewest < 1 || b.revisions("web") != 2 || len(b.handovers()) != 1 {
-		t.Errorf("fewest Available %d, revisions %d, handovers %d; want at least 1, 2 and 1", fewest, b.revisions("web"), len(b.handovers()))
+	if fewest < 1 || b.revisions("web") != revisions || len(b.handovers()) != 1 || b.handovers()[0].Status.Strategy != strategy {
+		t.Errorf("fewest serving %d, revisions %d, handovers %+v; want at least 1, %d and one %s", fewest, b.revisions("web"), b.handovers(), revisions, strategy)
 	}
 	if now.Annotations["karpenter.sh/do-not-disrupt"] != "" || now.Labels[v1alpha1.HandoverLabel] != "" {
 		t.Errorf("the new pod is marked: %v, %v", now.Annotations, now.Labels)
@@ -165,13 +183,13 @@ func TestSurvival_LeaderChanges(t *testing.T) {
 		o.WebhookAddress, o.HealthAddress = freeAddress(t), "0"
 	})
 	defer stopSecond()
-	fewest := b.fewestAvailable("web", func() {
+	fewest := b.fewestServing("web", func() {
 		b.taint("a")
 		b.gone(old)
 		b.awaitPhase(old, v1alpha1.PhaseDone)
 	})
 	if !c.happened() || fewest < 1 || b.revisions("web") != 2 {
-		t.Errorf("crashed %t, fewest Available %d, revisions %d; want true, at least 1 and 2", c.happened(), fewest, b.revisions("web"))
+		t.Errorf("crashed %t, fewest serving %d, revisions %d; want true, at least 1 and 2", c.happened(), fewest, b.revisions("web"))
 	}
 }
 

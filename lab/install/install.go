@@ -130,6 +130,7 @@ func (o *Operator) InProcess() (*rest.Config, operator.Options, error) {
 	}
 	opts := operator.DefaultOptions(Namespace)
 	opts.LeaderElect, opts.MetricsAddress, opts.WebhookDNSNames = false, "0", []string{"localhost"}
+	opts.Settings.Settle = time.Second // as fast as a test may be
 	opts.WebhookAddress, opts.HealthAddress = loopback(o.webhook), loopback(o.health)
 	return config, opts, nil
 }

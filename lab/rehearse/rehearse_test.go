@@ -183,7 +183,7 @@ func TestStepErrors(t *testing.T) {
 		{"scale deployment/web 2", `deployments.apps "web" not found`},
 		{"delete configmap/web", `configmaps "web" not found`},
 		{"wait gone gizmo/x", `kind "gizmo": no matches for`},
-		{"kill segue", "Segue is not installed in this run"},
+		{"kill segue", "the operator is not installed in this run"},
 		{"kill karpenter", "kill karpenter: no such component in this lab"},
 	}
 	for _, tt := range tests {

@@ -133,7 +133,7 @@ func (r *run) Drained(node string, err error) { r.record.drained(time.Now(), nod
 // operatorName is what scenarios call Segue's operator among the components.
 const operatorName = "segue"
 
-var errNoOperator = errors.New("Segue is not installed in this run; write the step as `segue: …`")
+var errNoOperator = errors.New("the operator is not installed in this run; write the step as `segue: …`")
 
 // Kill and Restart make run the scenario's Faults.
 

@@ -71,7 +71,7 @@ func (f Finding) key() string { return f.ID + " " + f.Object + " " + f.Path }
 // order sorts by object, then the worst first, then by rule and path.
 func order(a, b Finding) int {
 	return cmp.Or(
-		strings.Compare(a.Object, b.Object),
+		strings.Compare(a.Object, b.Object), strings.Compare(a.File(), b.File()),
 		cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity)),
 		strings.Compare(a.ID, b.ID), strings.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message),
 	)

@@ -37,7 +37,7 @@ var gone = map[string]struct{ since, successor string }{
 func checkVersions(inv *Inventory, r *reporter) {
 	for _, o := range inv.Objects {
 		if g, ok := gone[o.APIVersion+"/"+o.Kind]; ok {
-			r.add(o, detail{path: "apiVersion", message: fmt.Sprintf("%s %s is not served since %s", o.APIVersion, o.Kind, g.since), remedy: "Use " + g.successor + "."})
+			r.add(o, detail{path: "apiVersion", message: fmt.Sprintf("%s %s is not served since %s", o.APIVersion, o.Kind, g.since), effective: refused, remedy: "Use " + g.successor + "."})
 		}
 	}
 }

@@ -181,6 +181,9 @@ func numbers(v any) any {
 	return v
 }
 
+// parserError matches the messages of go-yaml's parser, which counts lines from 0 where its scanner counts from 1.
+var parserError = regexp.MustCompile(`^did not find expected (node content|'|key|<)`)
+
 var yamlLine = regexp.MustCompile(`^line (\d+): `)
 
 // problem turns an error of the parser, which counts lines from the document's start, into one that counts in the file.
@@ -191,8 +194,12 @@ func problem(d Document, err error) *Problem {
 		p.Line += at.line - 1
 	} else if found := yamlLine.FindStringSubmatch(p.Message); found != nil {
 		line, _ := strconv.Atoi(found[1])
-		p.Line += max(line-1, 0)
 		p.Message = strings.TrimPrefix(p.Message, found[0])
+		if parserError.MatchString(p.Message) {
+			line++
+		}
+		last := bytes.Count(bytes.TrimRight(d.Text, "\n"), []byte("\n")) // an end that came too early is reported behind it
+		p.Line += min(max(line-1, 0), last)
 	}
 	if bytes.Contains(d.Text, []byte("{{")) {
 		p.Message += " (it looks like a template: audit what `helm template` renders from it)"

@@ -76,12 +76,20 @@ func (b *Budget) allowed(replicas int) (n int, words, path string) {
 	switch {
 	case b.MaxUnavailable != nil:
 		n = scaled(b.MaxUnavailable, replicas)
-		return n, fmt.Sprintf("maxUnavailable %s of %d is %d", b.MaxUnavailable, replicas, n), "spec.maxUnavailable"
+		return n, "maxUnavailable is " + share(b.MaxUnavailable, replicas, n), "spec.maxUnavailable"
 	case b.MinAvailable != nil:
 		least := scaled(b.MinAvailable, replicas)
-		return max(replicas-least, 0), fmt.Sprintf("minAvailable %s of %d is %d", b.MinAvailable, replicas, least), "spec.minAvailable"
+		return max(replicas-least, 0), "minAvailable is " + share(b.MinAvailable, replicas, least), "spec.minAvailable"
 	}
 	return replicas, "", ""
+}
+
+// share says in words how many of so many a number or a percentage is.
+func share(v *intstr.IntOrString, of, is int) string {
+	if v.Type == intstr.Int {
+		return fmt.Sprintf("%d of %d", v.IntVal, of)
+	}
+	return fmt.Sprintf("%s of %d, which is %d", v.StrVal, of, is)
 }
 
 // scaled resolves a number or a percentage as the disruption controller does: upwards.

@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,7 +44,7 @@ func drainRules() []Rule {
 			Remedy: "Give the application the seconds that it needs to stop.",
 			check: func(inv *Inventory, r *reporter) {
 				for _, w := range inv.Workloads {
-					if w.Pod.TerminationGracePeriodSeconds != nil && *w.Pod.TerminationGracePeriodSeconds == 0 {
+					if w.Pod.TerminationGracePeriodSeconds != nil && *w.Pod.TerminationGracePeriodSeconds == 0 && !w.placeholder() {
 						r.add(w.Object, detail{path: w.path("spec.terminationGracePeriodSeconds"), effective: "SIGKILL at once", message: "every eviction kills the containers without a graceful stop"})
 					}
 				}
@@ -80,6 +81,13 @@ func drainRules() []Rule {
 		},
 	}
 }
+
+// placeholder says whether the pods only hold room for others.
+func (w *Workload) placeholder() bool {
+	return !slices.ContainsFunc(w.Pod.Containers, func(c corev1.Container) bool { return !pauseImage.MatchString(c.Image) })
+}
+
+var pauseImage = regexp.MustCompile(`(^|/)pause(-amd64|-arm64)?([:@]|$)`)
 
 var sleeping = regexp.MustCompile(`\bsleep\s+(\d+(?:\.\d+)?)([smh]?)\b`)
 
@@ -167,11 +175,11 @@ func checkShutdown(inv *Inventory, r *reporter) {
 			if path == "" {
 				path = w.path("spec.terminationGracePeriodSeconds")
 			}
-			message := fmt.Sprintf("preStop %s + shutdown %s (%s) = %s, and the grace period is %s", brief(hook), brief(stop), source, brief(hook+stop), brief(grace))
+			message := fmt.Sprintf("preStop %s + shutdown %s (%s) = %s of a grace period of %s", brief(hook), brief(stop), source, brief(hook+stop), brief(grace))
 			if stop == 0 {
-				message = fmt.Sprintf("preStop takes %s and the grace period is %s: the application gets no time to stop", brief(hook), brief(grace))
+				message = fmt.Sprintf("preStop takes %s of a grace period of %s: the application gets no time to stop", brief(hook), brief(grace))
 			}
-			r.add(w.Object, detail{path: path, message: message + ": the container is killed at " + brief(grace), effective: fmt.Sprintf("%s for the application", brief(max(grace-hook, 0))),
+			r.add(w.Object, detail{path: path, message: message + ", and the container is killed at " + brief(grace), effective: fmt.Sprintf("%s for the application", brief(max(grace-hook, 0))),
 				remedy: fmt.Sprintf("Set terminationGracePeriodSeconds to %d or more, or shorten the hook.", int((hook + stop + 10*time.Second).Seconds()))})
 			break // one of a pod's containers says it all
 		}

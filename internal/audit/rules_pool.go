@@ -129,7 +129,7 @@ func checkInterruption(inv *Inventory, r *reporter) {
 			handler = w
 		}
 	}
-	if handler != nil && queue {
+	if handler != nil && queue && handler.is("DaemonSet") && slices.ContainsFunc(inv.Pools, func(p *Pool) bool { return p.allowsSpot() && p.takes(handler) }) {
 		twice := *r
 		twice.rule = r.rules["two-interruption-handlers"]
 		twice.add(handler.Object, detail{message: fmt.Sprintf("Karpenter (Deployment %s) has an interruption queue and drains on the same signals", controller.Object.Name)})
@@ -288,7 +288,7 @@ func checkDrainHangs(inv *Inventory, r *reporter) {
 			continue
 		}
 		for _, w := range inv.onPool(p) {
-			if what, _, _ := protection(w); what != "" {
+			if what, _, _ := protection(w); what != "" && w.serves() {
 				r.add(p.Object, detail{path: "spec.template.spec.terminationGracePeriod", effective: "no deadline",
 					message: fmt.Sprintf("nodes expire after %s, and %s of %s %s forbids the drain: such a node hangs without end", p.ExpireAfter, what, w.Object.Kind, w.Object.Name)})
 				break

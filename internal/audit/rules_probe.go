@@ -12,6 +12,9 @@ import (
 // tightest is the time in seconds below which a liveness probe restarts containers that are only busy.
 const tightest = 10
 
+// patient is the time in seconds from which a liveness probe bears what a readiness probe reacts to.
+const patient = 60
+
 func probeRules() []Rule {
 	return []Rule{
 		{
@@ -88,7 +91,7 @@ func checkLivenessEquals(inv *Inventory, r *reporter) {
 	for _, w := range inv.Workloads {
 		for i, c := range w.Pod.Containers {
 			live, ready := c.LivenessProbe, c.ReadinessProbe
-			if live == nil || ready == nil || !reflect.DeepEqual(live.ProbeHandler, ready.ProbeHandler) || patience(live) > patience(ready) {
+			if live == nil || ready == nil || !reflect.DeepEqual(live.ProbeHandler, ready.ProbeHandler) || patience(live) > patience(ready) || patience(live) >= patient {
 				continue
 			}
 			r.add(w.Object, detail{path: w.containerPath(i, "livenessProbe"), effective: fmt.Sprintf("restarted after %d s without an answer", patience(live)),

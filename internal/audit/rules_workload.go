@@ -109,12 +109,19 @@ func checkSingleReplica(inv *Inventory, r *reporter) {
 func checkNoBudget(inv *Inventory, r *reporter) {
 	for _, w := range inv.Workloads {
 		replicas, why := w.fewest()
-		if !w.serves() || replicas < 2 || len(w.Services) == 0 || len(w.Budgets) > 0 || inv.protected(w) || len(inv.Budgets) == 0 && len(inv.Pools) == 0 {
+		if !w.serves() || replicas < 2 || len(w.Services) == 0 || len(w.Budgets) > 0 || inv.protected(w) || !inv.caresForBudgets(w) {
 			continue
 		}
 		r.add(w.Object, detail{path: "spec.replicas", effective: "all replicas may be evicted at once",
 			message: fmt.Sprintf("%s and no budget matches its pods: all of them may be evicted at once", why)})
 	}
+}
+
+// caresForBudgets says whether budgets are expected here: nodes come and go by a pool, or the workload's folder has budgets for others.
+func (inv *Inventory) caresForBudgets(w *Workload) bool {
+	return len(inv.Pools) > 0 || slices.ContainsFunc(inv.Budgets, func(b *Budget) bool {
+		return b.Object.Namespace == w.Object.Namespace && sameFolder(b.Object, w.Object)
+	})
 }
 
 func checkStopsFirst(inv *Inventory, r *reporter) {
@@ -188,8 +195,12 @@ func checkKeepsNode(inv *Inventory, r *reporter) {
 		if key == "" || !w.serves() {
 			continue
 		}
+		who := "Karpenter from consolidating or replacing"
+		if key == keepers[2] {
+			who = "the Cluster Autoscaler from removing"
+		}
 		r.add(w.Object, detail{path: w.annotationPath(key), effective: "the node is kept for as long as the pod lives",
-			message: fmt.Sprintf("%s=%s on pods that never end keeps their nodes from being consolidated or updated for ever", key, w.Annotations[key])})
+			message: fmt.Sprintf("%s=%s on pods that never end keeps %s their nodes for ever", key, w.Annotations[key], who)})
 	}
 }
 

@@ -82,6 +82,8 @@ func checkFields(inv *Inventory, r *reporter) {
 	}
 }
 
+const refused = "nothing: the object is refused"
+
 // walk is the way through one object.
 type walk struct {
 	set      *schemas.Set
@@ -97,8 +99,8 @@ func (w *walk) value(v any, s *schemas.Schema, path string, depth int) {
 	}
 	if !fits(v, s.Type) {
 		w.report("field-type", detail{path: path,
-			message: fmt.Sprintf("%s is %s, and the field takes %s: the API server refuses the object", shown(v), kindOf(v), article(s.Type)),
-			remedy:  typeRemedy(v, s.Type)})
+			message:   fmt.Sprintf("%s is %s, and the field takes %s: the API server refuses the object", shown(v), kindOf(v), article(s.Type)),
+			effective: refused, remedy: typeRemedy(v, s.Type)})
 		return
 	}
 	switch v := v.(type) {
@@ -110,7 +112,7 @@ func (w *walk) value(v any, s *schemas.Schema, path string, depth int) {
 		}
 	case string:
 		if len(s.Enum) > 0 && !slices.Contains(s.Enum, v) {
-			w.report("field-value", detail{path: path, message: fmt.Sprintf("%q is not allowed here: the API server refuses the object", v),
+			w.report("field-value", detail{path: path, message: fmt.Sprintf("%q is not allowed here: the API server refuses the object", v), effective: refused,
 				remedy: "Use one of " + strings.Join(s.Enum, ", ") + "."})
 		}
 	}
@@ -180,7 +182,25 @@ func (w *walk) similar(s *schemas.Schema, key string, v any) string {
 			best, least = name, d
 		}
 	}
+	if best != "" {
+		return best
+	}
+	longest := max(7, len(key)*2/3) // as minReplicas for minReplicaCount
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		property := w.set.Resolve(s.Properties[name])
+		if n := sharedPrefix(name, key); n > longest && property != nil && fits(v, property.Type) {
+			best, longest = name, n
+		}
+	}
 	return best
+}
+
+func sharedPrefix(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // search looks for a field by its name all over a kind.
@@ -232,23 +252,31 @@ func (s *search) keeps(property *schemas.Schema) bool {
 	return true
 }
 
-// offer keeps the path that is nearest: the fewest steps up from where the field stands and down again.
+// offer keeps the path that is nearest: the fewest steps up from where the field stands and down again. Aside, that is up and then
+// down, it must lead to something that is written: a namesake below another kind of volume is not meant.
 func (s *search) offer(at string) {
 	own := steps(at)
 	shared := 0
 	for shared < len(own)-1 && shared < len(s.from) && own[shared] == s.from[shared] {
 		shared++
 	}
-	score := (len(s.from) - shared) + (len(own) - 1 - shared)
+	up, down := len(s.from)-shared, len(own)-1-shared
+	if up > 0 && down > 0 && !s.walk.has(own[:len(own)-1]) {
+		return
+	}
+	score := up + down
 	if s.best == "" || score < s.score {
 		s.best, s.score = at, score
 	}
 }
 
-// inForce returns what the object has at a path: what is written there, else the default.
-func (w *walk) inForce(path string) string {
+// has says whether something is written under a path.
+func (w *walk) has(path []string) bool { return w.written(path) != nil }
+
+// written returns what the object has under a path, nil for nothing.
+func (w *walk) written(path []string) any {
 	var v any = w.object.Content
-	for _, step := range steps(path) {
+	for _, step := range path {
 		switch current := v.(type) {
 		case map[string]any:
 			v = current[step]
@@ -263,7 +291,12 @@ func (w *walk) inForce(path string) string {
 			v = nil
 		}
 	}
-	if v != nil {
+	return v
+}
+
+// inForce returns what the object has at a path: what is written there, else the default.
+func (w *walk) inForce(path string) string {
+	if v := w.written(steps(path)); v != nil {
 		return shown(v)
 	}
 	if value := w.defaultAt(path); value != "" {

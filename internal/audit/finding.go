@@ -56,13 +56,12 @@ type Finding struct {
 	line   int
 }
 
-// Position returns the file and the line that the finding is about. It parses the object's text again, so it is for the
-// findings that are shown, not for all.
-func (f Finding) Position() (file string, line int) {
+// Position returns the file and the line that a finding is about.
+func (l *Locator) Position(f Finding) (file string, line int) {
 	if f.source == nil {
 		return f.file, f.line
 	}
-	return f.source.File(), f.source.Line(f.Path)
+	return f.source.File(), l.Line(f.source, f.Path)
 }
 
 // key is what a baseline remembers of a finding: not its words, which change with versions of Segue.

@@ -27,7 +27,6 @@ type Inventory struct {
 	byLabel    map[string][]*Workload
 	namespaces map[string][]*Workload
 	priorities map[string]int64 // PriorityClass to value
-	reported   int              // workloads that could not be read as their kind
 }
 
 func newInventory(objects []*Object, problems []Problem, set *schemas.Set) *Inventory {

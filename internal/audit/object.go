@@ -207,19 +207,30 @@ func problem(d Document, err error) *Problem {
 	return p
 }
 
+// Locator finds the lines of paths. It keeps the document that it parsed last, so it is fast for findings in their order, and
+// needs little memory. The zero value is ready for use.
+type Locator struct {
+	parsed *Object
+	root   *yaml.Node
+}
+
 // Line returns the line of the file at which a path of the object stands, or the nearest part of it that is written.
-func (o *Object) Line(path string) int {
-	var root yaml.Node
-	if decode(o.document.Text, &root) != nil || len(root.Content) == 0 {
+func (l *Locator) Line(o *Object, path string) int {
+	if l.parsed == nil || l.parsed.document.File != o.document.File || l.parsed.document.Line != o.document.Line {
+		l.parsed, l.root = o, &yaml.Node{}
+		if decode(o.document.Text, l.root) != nil {
+			l.root = nil
+		}
+	}
+	if l.root == nil || len(l.root.Content) == 0 {
 		return o.document.Line
 	}
-	line, node := 0, root.Content[0]
-	full := path
+	node := l.root.Content[0]
+	line := node.Line
 	if o.prefix != "" {
-		full = o.prefix + "." + path
+		path = o.prefix + "." + path
 	}
-	line = node.Line
-	for _, step := range steps(full) {
+	for _, step := range steps(path) {
 		for node.Kind == yaml.AliasNode {
 			node = node.Alias
 		}

@@ -84,10 +84,10 @@ func TestReadListsAndJSON(t *testing.T) {
 	if problem != nil || len(objects) != 2 {
 		t.Fatalf("got %v, %v", objects, problem)
 	}
-	if line := objects[1].Line("metadata.name"); line != 10 {
+	if line := new(audit.Locator).Line(objects[1], "metadata.name"); line != 10 {
 		t.Errorf("line of the second name: %d, want 10", line)
 	}
-	if line := objects[1].Line("spec.x[3].y"); line != 7 {
+	if line := new(audit.Locator).Line(objects[1], "spec.x[3].y"); line != 7 {
 		t.Errorf("line of what is not there: %d, want that of the item, 7", line)
 	}
 }
@@ -139,7 +139,7 @@ func TestBrokenDocumentHidesNothing(t *testing.T) {
 	report := run(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: []}\n---\nx: [\n---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: b\nspec: {zzz: 1}\n", audit.Options{})
 	var got []string
 	for _, f := range report.Findings {
-		file, line := f.Position()
+		file, line := new(audit.Locator).Position(f)
 		got = append(got, fmt.Sprintf("%s %s %s:%d", f.ID, f.Object, file, line))
 	}
 	want := []string{"document-unreadable case.yaml:6 case.yaml:6", "bare-pod v1/Pod//a case.yaml:1", "field-unknown v1/Pod//b case.yaml:12", "bare-pod v1/Pod//b case.yaml:8"}
@@ -180,11 +180,12 @@ func FuzzAudit(f *testing.F) {
 		if len(first.Findings) != len(second.Findings) {
 			t.Fatalf("%d findings, then %d", len(first.Findings), len(second.Findings))
 		}
+		var locator audit.Locator
 		for i, finding := range first.Findings {
 			if finding.Remedy == "" || finding.Message == "" || finding.Object == "" {
 				t.Errorf("incomplete: %+v", finding)
 			}
-			if _, line := finding.Position(); line < 1 {
+			if _, line := locator.Position(finding); line < 1 {
 				t.Errorf("%s at line %d", finding.ID, line)
 			}
 			if finding.Message != second.Findings[i].Message {

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -107,22 +108,20 @@ budgets:
 		if len(b.Workloads) == 0 {
 			continue
 		}
-		replicas, why, autoscaled := 0, "", false
+		replicas, why := 0, ""
 		for _, w := range b.Workloads {
 			if !w.serves() {
 				continue budgets // what a DaemonSet or a Job runs is not known
 			}
 			n, text := w.fewest()
 			replicas, why = replicas+n, text
-			autoscaled = autoscaled || len(w.Autoscalers) > 0
 		}
 		n, words, path := b.allowed(replicas)
 		if n > 0 || replicas == 0 || path == "" {
 			continue
 		}
-		blocksAlways := !autoscaled || b.MaxUnavailable != nil || strings.HasPrefix(b.MinAvailable.String(), "100%")
 		reporter, when := *r, ""
-		if !blocksAlways {
+		if !b.blocksAlways() {
 			reporter.rule, when = r.rules["budget-equals-autoscaler-minimum"], " at the autoscaler's minimum"
 		}
 		if len(b.Workloads) == 1 {
@@ -134,6 +133,13 @@ budgets:
 			message:   fmt.Sprintf("%s%s: no pod of %s may be evicted%s, its nodes cannot be drained or consolidated", words, why, names(b.Workloads), when),
 			effective: "0 disruptions allowed" + when, remedy: budgetRemedy(b, replicas)})
 	}
+}
+
+// blocksAlways says whether a budget that allows nothing at the fewest replicas also does at more: none of its workloads is
+// scaled, or what it says does not depend on their number.
+func (b *Budget) blocksAlways() bool {
+	return b.MaxUnavailable != nil || b.MinAvailable.String() == "100%" ||
+		!slices.ContainsFunc(b.Workloads, func(w *Workload) bool { return len(w.Autoscalers) > 0 })
 }
 
 func budgetRemedy(b *Budget, replicas int) string {

@@ -229,7 +229,7 @@ var (
 // queue is what is known of a worker's queue.
 type queue struct {
 	task, visibility, retry time.Duration
-	source, ack             string
+	ack                     string
 }
 
 // queue reads the annotations of a worker, and flags and environment where they say.

@@ -47,8 +47,8 @@ func checkNoPoolFits(inv *Inventory, r *reporter) {
 		}
 		terms := w.terms()
 		own := slices.IndexFunc(terms, func(t term) bool { return ofKarpenter(t.Key) || inv.near(t) })
-		if own < 0 {
-			continue
+		if own < 0 || slices.ContainsFunc(terms, isMixed) {
+			continue // a value that no node has is provider-keys-mixed
 		}
 		fitting := slices.ContainsFunc(inv.Pools, func(p *Pool) bool { return inv.together(p.Object, w.Object) && p.fits(w) })
 		switch {
@@ -137,6 +137,12 @@ const labelEKSCapacityType = "eks.amazonaws.com/capacityType"
 var capacityTypes = map[string][]string{
 	labelCapacityType:    {"on-demand", "spot", "reserved"},
 	labelEKSCapacityType: {"ON_DEMAND", "SPOT", "CAPACITY_BLOCK"},
+}
+
+// isMixed says whether a term gives a capacity type the value of another provider.
+func isMixed(t term) bool {
+	known := capacityTypes[t.Key]
+	return known != nil && slices.ContainsFunc(t.Values, func(v string) bool { return !slices.Contains(known, v) })
 }
 
 func checkProviderKeys(inv *Inventory, r *reporter) {

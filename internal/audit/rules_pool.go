@@ -261,7 +261,7 @@ func protection(w *Workload) (what string, o *Object, path string) {
 	}
 	replicas, _ := w.fewest()
 	for _, b := range w.Budgets {
-		if n, _, path := b.allowed(replicas); len(b.Workloads) == 1 && w.serves() && n == 0 && path != "" && replicas > 0 {
+		if n, _, path := b.allowed(replicas); len(b.Workloads) == 1 && w.serves() && n == 0 && path != "" && replicas > 0 && b.blocksAlways() {
 			return "PodDisruptionBudget " + b.Object.Name, b.Object, path
 		}
 	}

@@ -85,7 +85,7 @@ func TestRules(t *testing.T) {
 				fires++
 				fmt.Fprintf(&got, "### %s\n", c.name)
 				for _, f := range findings {
-					file, line := f.Position()
+					file, line := new(audit.Locator).Position(f)
 					fmt.Fprintf(&got, "%s %s\n  at %s (%s:%d)\n  %s\n  in force: %s\n  remedy: %s\n", f.Severity, f.Object, f.Path, file, line, f.Message, f.Effective, f.Remedy)
 				}
 			}

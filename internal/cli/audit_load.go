@@ -134,10 +134,11 @@ func (l *loader) enter(root, name string, patches map[string]bool) error {
 func kustomizationPatches(folder string) ([]string, error) {
 	var patches []string
 	for _, name := range []string{"kustomization.yaml", "kustomization.yml", "Kustomization"} {
-		text, err := os.ReadFile(filepath.Join(folder, name))
-		if errors.Is(err, fs.ErrNotExist) {
+		file := filepath.Join(folder, name)
+		if info, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
 			continue
 		}
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("read manifests: %w", err)
 		}

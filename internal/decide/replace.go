@@ -25,22 +25,13 @@ func planReplace(w World) plan {
 		message: name + " makes one more pod; this one serves until that one does, on a node that stays"}
 }
 
-// refuseReplace returns why a pod must not be replaced alone; empty when it may.
-func refuseReplace(w World) Reason {
+// mayReplace reports whether a pod can be replaced alone: its ReplicaSet is known, a second copy is allowed, and no volume ties
+// the copies together. On a node that Cluster Autoscaler drains it is not: that gives up on a node with a pod whose controller
+// it does not know (--skip-nodes-with-custom-controller-pods).
+func mayReplace(w World) bool {
 	d := w.Workload.Deployment
-	switch {
-	case w.Pod.ReplicaSet == nil:
-		return ReasonNoStrategyForKind
-	case d.Recreate || d.MaxSurge < 1:
-		return ReasonMustStaySingle
-	case w.Pod.ExclusiveVolume != "":
-		return ReasonExclusiveVolume
-	case w.Nodes[w.Pod.Node].Signal == v1alpha1.SignalClusterAutoscalerDeletion:
-		// Cluster Autoscaler gives up on a node with a pod whose controller it does not know
-		// (--skip-nodes-with-custom-controller-pods).
-		return ReasonUnknownController
-	}
-	return ""
+	return w.Pod.ReplicaSet != nil && !d.Recreate && d.MaxSurge > 0 && w.Pod.ExclusiveVolume == "" &&
+		w.Nodes[w.Pod.Node].Signal != v1alpha1.SignalClusterAutoscalerDeletion
 }
 
 // scalingIn reports whether the workload's controller still has to take pods away: then the subject may be spare in a moment.

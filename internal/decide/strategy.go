@@ -24,7 +24,7 @@ func choose(w World, need int) plan {
 		return planReplace(w)
 	}
 	p := planRollout(w, need)
-	if begun := p.strategy == v1alpha1.StrategyRollout && !p.restart; begun || refuseReplace(w) != "" {
+	if begun := p.strategy == v1alpha1.StrategyRollout && !p.restart; begun || !mayReplace(w) {
 		return p
 	}
 	r := planReplace(w)

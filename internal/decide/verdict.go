@@ -66,8 +66,6 @@ const (
 	ReasonRolloutReverted Reason = "RolloutReverted"
 	// ReasonRolloutStuck: the rollout exceeded its progress deadline.
 	ReasonRolloutStuck Reason = "RolloutStuck"
-	// ReasonUnknownController: the node's autoscaler would give up on a pod whose controller is a Handover.
-	ReasonUnknownController Reason = "UnknownController"
 	// ReasonLedgerConflict: another eviction of the same workload was answered at the same moment.
 	ReasonLedgerConflict Reason = "LedgerConflict"
 	// ReasonCacheCold: the guard has just started and does not know the cluster yet.

@@ -49,12 +49,13 @@ func AuditTable(w io.Writer, r audit.Report, o TextOptions) error {
 	}
 	t := &textPage{TextOptions: o}
 	t.Width = max(o.Width, 60)
+	var places audit.Locator
 	for start := 0; start < len(r.Findings); {
 		end := start
 		for end < len(r.Findings) && sameObject(r.Findings[start], r.Findings[end]) {
 			end++
 		}
-		t.auditObject(r.Findings[start:end])
+		t.auditObject(&places, r.Findings[start:end])
 		start = end
 	}
 	t.line(auditSummary(r))
@@ -69,7 +70,7 @@ func sameObject(a, b audit.Finding) bool {
 	return a.Object == b.Object && a.File() == b.File()
 }
 
-func (t *textPage) auditObject(findings []audit.Finding) {
+func (t *textPage) auditObject(places *audit.Locator, findings []audit.Finding) {
 	title := findings[0].Object
 	if parts := strings.Split(title, "/"); len(parts) >= 4 {
 		kind, namespace, name := parts[len(parts)-3], parts[len(parts)-2], parts[len(parts)-1]
@@ -78,7 +79,7 @@ func (t *textPage) auditObject(findings []audit.Finding) {
 			title = kind + " " + namespace + "/" + name
 		}
 	}
-	file, line := findings[0].Position()
+	file, line := places.Position(findings[0])
 	if len(findings) > 1 {
 		line = 0
 	}
@@ -93,16 +94,20 @@ func (t *textPage) auditObject(findings []audit.Finding) {
 	}
 	t.line(title)
 	for _, f := range findings {
-		t.auditFinding(f, len(findings) > 1)
+		line := 0
+		if len(findings) > 1 {
+			_, line = places.Position(f)
+		}
+		t.auditFinding(f, line)
 	}
 	t.line("")
 }
 
 var severityStyles = map[audit.Severity]string{audit.Critical: styleBad, audit.Error: styleBad, audit.Warning: styleDoubt, audit.Info: styleDim}
 
-func (t *textPage) auditFinding(f audit.Finding, withLine bool) {
+func (t *textPage) auditFinding(f audit.Finding, line int) {
 	where := f.Path
-	if _, line := f.Position(); withLine && line > 0 {
+	if line > 0 {
 		where = strings.TrimSpace(fmt.Sprintf("%s (line %d)", where, line))
 	}
 	severity := fmt.Sprintf("%-8s", f.Severity)

@@ -87,17 +87,18 @@ func AuditSARIF(w io.Writer, r audit.Report) error {
 		})
 	}
 	run := sarifRun{Tool: sarifTool{driver}, Results: []sarifResult{}}
+	var places audit.Locator
 	for _, f := range r.Findings {
 		run.Results = append(run.Results, sarifResult{
 			RuleID: f.ID, RuleIndex: index[f.ID], Level: sarifLevels[f.Severity], Message: sarifMessage{sarifText(f)},
-			Locations: []sarifLocation{sarifPlace(f)}, Fingerprints: map[string]string{"segue/v1": strings.Join([]string{f.ID, f.Object, f.Path}, " ")},
+			Locations: []sarifLocation{sarifPlace(&places, f)}, Fingerprints: map[string]string{"segue/v1": strings.Join([]string{f.ID, f.Object, f.Path}, " ")},
 		})
 	}
 	return auditEncode(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}, "  ")
 }
 
-func sarifPlace(f audit.Finding) sarifLocation {
-	file, line := f.Position()
+func sarifPlace(places *audit.Locator, f audit.Finding) sarifLocation {
+	file, line := places.Position(f)
 	place := sarifLocation{Physical: sarifPhysical{Artifact: sarifArtifact{sarifURI(file)}}, Logical: []sarifLogical{{f.Object}}}
 	if line > 0 {
 		place.Physical.Region = &sarifRegion{line}

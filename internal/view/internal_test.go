@@ -90,6 +90,8 @@ func TestHeadline(t *testing.T) {
 		"failures only": {Rehearsal{Runs: []Run{{Mode: ModeSegue, Requests: Requests{1, 1}}}}, []string{"With Segue: no downtime, 1 of 1 request failed; no node went."}},
 		"no load": {Rehearsal{Verdict: VerdictInvalid, Runs: []Run{{Mode: ModeStock, DowntimeSeconds: 1, DrainSeconds: 2}}}, []string{
 			"These runs prove nothing, whatever their figures say.", "Without Segue: 1 s of downtime, and no request was sent; the drain took 2 s."}},
+		"a drain that gave up": {Rehearsal{Runs: []Run{{Mode: ModeStock, Requests: Requests{10, 0}, DrainSeconds: 30, DrainsFailed: 1}}}, []string{
+			"Without Segue: no downtime, none of 10 requests failed; the drain gave up after 30 s."}},
 		"twice the same": {Rehearsal{Runs: []Run{segue, segue}}, []string{
 			"Segue 1: no downtime, none of 1,800 requests failed; the node was gone after 6.62 s.",
 			"Segue 2: no downtime, none of 1,800 requests failed; the node was gone after 6.62 s."}},

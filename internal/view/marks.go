@@ -141,19 +141,19 @@ func annotate(list []cluster) {
 }
 
 // labels are the different labels of a cluster, with the number of marks where they do not tell it.
-func (k cluster) labels() string {
+func (c cluster) labels() string {
 	var labels []string
-	for _, m := range k.marks {
+	for _, m := range c.marks {
 		if label := clean(m.Label); label != "" && !slices.Contains(labels, label) {
 			labels = append(labels, label)
 		}
 	}
 	words := strings.Join(labels, ", ")
-	if strings.Contains(markName(k.kind), words) {
+	if strings.Contains(markName(c.kind), words) {
 		words = "" // the symbol says it already
 	}
-	if len(labels) != len(k.marks) && len(k.marks) > 1 {
-		return strings.TrimSpace("×" + grouped(len(k.marks)) + " " + words)
+	if len(labels) != len(c.marks) && len(c.marks) > 1 {
+		return strings.TrimSpace("×" + grouped(len(c.marks)) + " " + words)
 	}
 	return words
 }
@@ -177,12 +177,12 @@ func (c *canvas) clusters(list []cluster, y, foot float64) {
 }
 
 // tooltip lists the marks of a cluster with their times, up to 20 of them.
-func (k cluster) tooltip() string {
+func (c cluster) tooltip() string {
 	const most = 20
 	var lines []string
-	for i, m := range k.marks {
+	for i, m := range c.marks {
 		if i == most {
-			lines = append(lines, "and "+grouped(len(k.marks)-most)+" more")
+			lines = append(lines, "and "+grouped(len(c.marks)-most)+" more")
 			break
 		}
 		line := moment(m.T) + " " + markName(m.Kind)

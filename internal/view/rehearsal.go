@@ -52,7 +52,9 @@ type Run struct {
 	DowntimeSeconds float64  `json:"downtimeSeconds"`
 	Requests        Requests `json:"requests"`
 	// DrainSeconds is the time from the first leave signal on a node until that node, or for a drain its last pod, was gone.
-	DrainSeconds     float64  `json:"drainSeconds"`
+	DrainSeconds float64 `json:"drainSeconds"`
+	// DrainsFailed counts the drains that gave up; then DrainSeconds is the time until they did.
+	DrainsFailed     int      `json:"drainsFailed,omitempty"`
 	PodsStarted      int      `json:"podsStarted"`
 	RevisionsCreated int      `json:"revisionsCreated"`
 	NodesLaunched    int      `json:"nodesLaunched"`

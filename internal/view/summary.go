@@ -117,6 +117,8 @@ func outcome(r Run) string {
 		parts = append(parts, downtimeWords(r)+", "+grouped(r.Requests.Failed)+" of "+count(r.Requests.Total, "request")+" failed")
 	}
 	switch {
+	case r.DrainsFailed > 0:
+		parts = append(parts, "the drain gave up after "+seconds(r.DrainSeconds))
 	case r.NodesGone == 1:
 		parts = append(parts, "the node was gone after "+seconds(r.DrainSeconds))
 	case r.NodesGone > 1:

@@ -42,6 +42,7 @@ func (r *record) build(mode view.Mode, end time.Time, requests []request) view.R
 			run.NodesGone++
 		}
 	}
+	run.DrainsFailed = count(run, kindDrain, reasonFailed)
 	run.Requests, run.Timeline.Failures = b.requests(requests)
 	return run
 }

@@ -92,16 +92,16 @@ func (f facts) letGo(w World, v Verdict) []Action {
 		return f.status(w, w.Handover, s)
 	case v.Reason == ReasonPodNotCounted && (w.Pod.Terminating || w.Pod.Terminal):
 		return f.status(w, w.Handover, s)
-	case v.Reason == ReasonReplaced && w.Pod.Released && !f.held:
+	case v.Reason == ReasonReplaced && w.Pod.Released:
 		var as []Action
 		if w.Handover.Replicas > 0 {
 			as = append(as, Action{Kind: Discount, PodUID: w.Pod.UID})
 		}
 		return append(append(as, f.status(w, w.Handover, s)...), Action{Kind: EvictPod, PodUID: w.Pod.UID})
-	case v.Reason == ReasonReplaced && !f.held:
+	case v.Reason == ReasonReplaced:
 		// The Deployment removes the pod; the mark stays on until then, else Karpenter buys a second seat for it.
 		return f.status(w, w.Handover, s)
-	case v.Reason == ReasonSpare || v.Reason == ReasonReplaced:
+	case v.Reason == ReasonSpare:
 		return append(undo(w), f.status(w, w.Handover, s)...)
 	case v.Reason == ReasonDeadlineReached:
 		s.Phase, s.Finished = v1alpha1.PhaseFailed, w.Now

@@ -190,6 +190,8 @@ func TestDeparture(t *testing.T) {
 		}), Allow, ReasonPodGone, []ActionKind{SetStatus}, v1alpha1.PhaseFailed},
 		"a volume is in the way of replacing the pod alone, too": {with(withSome(onePod()), func(w *World) { w.Pod.ExclusiveVolume = "data" }),
 			Hold, ReasonExclusiveVolume, []ActionKind{CreateHandover, MarkPod, SetStatus}, v1alpha1.PhasePending},
+		"E12: Recreate with several replicas": {with(withSome(onePod()), func(w *World) { w.Workload.Deployment.Recreate = true }),
+			Hold, ReasonMustStaySingle, []ActionKind{CreateHandover, MarkPod, SetStatus}, v1alpha1.PhasePending},
 		"nothing was done yet, and the pod has become spare": {with(withSome(onePod()), func(w *World) {
 			w.Budgets, w.Handover = nil, handover(time.Minute, v1alpha1.PhasePending)
 			w.Pod.DoNotDisrupt, w.Pod.Held = "2h", "2h"

@@ -88,10 +88,15 @@ func TestReplace_Budgets(t *testing.T) {
 // The Handover is deleted by hand in the middle: the ReplicaSet takes the pod back, nothing goes, and the next look starts again.
 func TestReplace_HandoverDeletedInTheMiddle(t *testing.T) {
 	b, old := replacing(t, nil)
-	b.taint("a")
-	b.awaitReleased(old)
-	b.must(lab.client.Delete(b.ctx, b.handover(old)))
-	b.gone(old)
+	fewest := b.fewestServing("web", func() {
+		b.taint("a")
+		b.awaitReleased(old)
+		b.must(lab.client.Delete(b.ctx, b.handover(old)))
+		b.gone(old)
+	})
+	if fewest < 1 {
+		t.Errorf("%d pods served, want never below 1", fewest)
+	}
 	b.available("web", 1)
 	b.podOn("web", "b")
 }
@@ -110,10 +115,15 @@ func TestReplace_WorkloadChangesInTheMiddle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, old := replacing(t, nil)
-			b.taint("a")
-			b.awaitReleased(old)
-			c.change(b)
-			b.gone(old)
+			fewest := b.fewestServing("web", func() {
+				b.taint("a")
+				b.awaitReleased(old)
+				c.change(b)
+				b.gone(old)
+			})
+			if fewest < c.pods {
+				t.Errorf("%d pods served, want never below %d", fewest, c.pods)
+			}
 			b.eventually("the wanted pods are left", func() error {
 				if pods := b.pods("web"); len(pods) != c.pods {
 					return fmt.Errorf("%v", names(pods))

@@ -16,8 +16,8 @@ type Limits struct {
 	Depth int
 }
 
-// DefaultLimits are above what an API server stores: it takes 3 MiB a request.
-var DefaultLimits = Limits{Bytes: 3 << 20, Nodes: 300_000, Depth: 64}
+// DefaultLimits are above what an API server stores (3 MiB an object) and leave room for the lists that kubectl prints.
+var DefaultLimits = Limits{Bytes: 16 << 20, Nodes: 1_000_000, Depth: 64}
 
 // Document is the text of one YAML document and where it stands.
 type Document struct {
@@ -34,6 +34,8 @@ type Problem struct {
 	File    string
 	Line    int
 	Message string
+	// Template says that the document looks like a template, which is no YAML before it is rendered.
+	Template bool
 }
 
 // Error returns the problem as file:line: message.

@@ -45,7 +45,7 @@ func (o *Object) Group() string {
 // Read parses a document. A List gives its items, and what is not a Kubernetes object (no apiVersion or no kind) gives none.
 func Read(d Document, l Limits) ([]*Object, *Problem) {
 	if len(d.Text) > l.Bytes {
-		return nil, &Problem{d.File, d.Line, fmt.Sprintf("the document has %d bytes, more than %d: an API server would not take it", len(d.Text), l.Bytes)}
+		return nil, &Problem{File: d.File, Line: d.Line, Message: fmt.Sprintf("the document has %d bytes, more than %d: split it", len(d.Text), l.Bytes)}
 	}
 	content, duplicates, err := parse(d.Text, l)
 	if err != nil {
@@ -202,6 +202,7 @@ func problem(d Document, err error) *Problem {
 		p.Line += min(max(line-1, 0), last)
 	}
 	if bytes.Contains(d.Text, []byte("{{")) {
+		p.Template = true
 		p.Message += " (it looks like a template: audit what `helm template` renders from it)"
 	}
 	return p

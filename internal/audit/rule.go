@@ -19,12 +19,15 @@ type Rule struct {
 	// Remedy says what to change; a finding may say it with the object's own names and numbers.
 	Remedy string
 
-	check func(*Inventory, *reporter)
+	// check looks at manifests by themselves, change at old and new ones, compare at two environments; a rule has one of the three.
+	check   func(*Inventory, *reporter)
+	change  func(changes, *reporter)
+	compare func(comparison, *reporter)
 }
 
 // Rules returns all rules, sorted by ID.
 func Rules() []Rule {
-	all := slices.Concat(readingRules(), writtenRules(), budgetRules(), workloadRules(), probeRules(), drainRules(), poolRules(), placementRules(), agentRules(), scalingRules())
+	all := slices.Concat(readingRules(), writtenRules(), budgetRules(), workloadRules(), probeRules(), drainRules(), poolRules(), placementRules(), agentRules(), scalingRules(), chartRules(), changeRules(), compareRules())
 	slices.SortFunc(all, func(a, b Rule) int { return strings.Compare(a.ID, b.ID) })
 	return all
 }
@@ -84,10 +87,18 @@ func Run(objects []*Object, problems []Problem, o Options) Report {
 		byID[rule.ID] = rule
 	}
 	for _, rule := range rules {
+		if rule.check == nil {
+			continue
+		}
 		rule.check(inventory, &reporter{rule: rule, rules: byID, found: &found})
 	}
+	return report(found, len(objects), o)
+}
+
+// report sorts findings and takes out what is ignored, known or not asked for.
+func report(found []Finding, objects int, o Options) Report {
 	slices.SortStableFunc(found, order)
-	report := Report{Objects: len(objects)}
+	report := Report{Objects: objects}
 	var last string
 	for _, f := range found {
 		file := ""

@@ -171,7 +171,7 @@ func checkAgentPriority(inv *Inventory, r *reporter) {
 			continue
 		}
 		for _, other := range inv.Workloads {
-			if !other.serves() || !inv.together(w.Object, other.Object) || other.Object.Namespace == "kube-system" || inv.cpu(other) == 0 {
+			if !other.serves() || len(inv.Pools) == 0 && !sameFolder(w.Object, other.Object) || !inv.together(w.Object, other.Object) || other.Object.Namespace == "kube-system" || inv.cpu(other) == 0 {
 				continue
 			}
 			if p, known := inv.priority(&other.Pod); known && own <= p && p < inv.priorities["system-cluster-critical"] {

@@ -44,7 +44,7 @@ func drainRules() []Rule {
 			Remedy: "Give the application the seconds that it needs to stop.",
 			check: func(inv *Inventory, r *reporter) {
 				for _, w := range inv.Workloads {
-					if w.Pod.TerminationGracePeriodSeconds != nil && *w.Pod.TerminationGracePeriodSeconds == 0 && !w.placeholder() {
+					if w.Pod.TerminationGracePeriodSeconds != nil && *w.Pod.TerminationGracePeriodSeconds == 0 && !w.is("DaemonSet") && !w.placeholder() {
 						r.add(w.Object, detail{path: w.path("spec.terminationGracePeriodSeconds"), effective: "SIGKILL at once", message: "every eviction kills the containers without a graceful stop"})
 					}
 				}

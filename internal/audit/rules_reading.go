@@ -8,7 +8,7 @@ func readingRules() []Rule {
 	return []Rule{
 		{
 			ID: "document-unreadable", Severity: Error, Title: "a document that cannot be read",
-			Why: "The document is not YAML, or is beyond the limits within which it is read (3 MiB, 300,000 values with aliases put in, 64 deep). " +
+			Why: "The document is not YAML, or is beyond the limits within which it is read (16 MiB, 1,000,000 values with aliases put in, 64 deep). " +
 				"It was left out, so nothing can be said about the objects in it; the other documents of the file were read.",
 			Remedy: "Correct the document. A Helm template is audited as what it renders to: helm template ... | segue audit -f -.",
 			check: func(inv *Inventory, r *reporter) {

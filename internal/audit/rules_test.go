@@ -20,19 +20,38 @@ var update = flag.Bool("update", false, "write golden files and the pages of the
 // run audits manifests as if they stood in one file.
 func run(t *testing.T, text string, o audit.Options) audit.Report {
 	t.Helper()
-	var objects []*audit.Object
-	var problems []audit.Problem
+	if o.Schemas == nil {
+		o.Schemas = schemas.Builtin()
+	}
+	if old, new, ok := strings.Cut(text, afterMark); ok {
+		before, _ := objects(old)
+		after, _ := objects(new)
+		return audit.Change(before, after, o)
+	}
+	if here, there, ok := strings.Cut(text, otherMark); ok {
+		own, _ := objects(here)
+		other, _ := objects(there)
+		return audit.Compare(own, other, "the other environment", o)
+	}
+	found, problems := objects(text)
+	return audit.Run(found, problems, o)
+}
+
+// afterMark divides the old from the new manifests in the case of a rule about changes.
+const afterMark = "\n# ---- the new manifests ----\n"
+
+// otherMark divides two environments in the case of a rule that compares them.
+const otherMark = "\n# ---- the other environment ----\n"
+
+func objects(text string) (all []*audit.Object, problems []audit.Problem) {
 	for _, d := range audit.Split("case.yaml", []byte(text)) {
 		found, problem := audit.Read(d, audit.DefaultLimits)
-		objects = append(objects, found...)
+		all = append(all, found...)
 		if problem != nil {
 			problems = append(problems, *problem)
 		}
 	}
-	if o.Schemas == nil {
-		o.Schemas = schemas.Builtin()
-	}
-	return audit.Run(objects, problems, o)
+	return all, problems
 }
 
 // ruleCase is one case of testdata/rules: manifests for which a rule fires or must stay silent.

@@ -96,3 +96,26 @@ func TestSeverity(t *testing.T) {
 		t.Error("the order of severities is wrong")
 	}
 }
+
+// Of the copies of an object in several folders each belongs to its own environment.
+func TestEnvironmentsAreKeptApart(t *testing.T) {
+	const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: %s\n  selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec: {containers: [{name: web, image: web}]}\n---\n"
+	const budget = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: %s}\nspec: {minAvailable: 2, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {matchLabels: {app: web}}}\n"
+	var all []*audit.Object
+	for file, text := range map[string]string{
+		"staging/all.yaml":    strings.Replace(deployment, "%s", "2", 1) + strings.Replace(budget, "%s", "web", 1),
+		"production/web.yaml": strings.Replace(deployment, "%s", "5", 1), "production/budget.yaml": strings.Replace(budget, "%s", "web-production", 1),
+	} {
+		for _, d := range audit.Split(file, []byte(text)) {
+			found, problem := audit.Read(d, audit.DefaultLimits)
+			if problem != nil {
+				t.Fatal(problem)
+			}
+			all = append(all, found...)
+		}
+	}
+	report := audit.Run(all, nil, audit.Options{})
+	if len(report.Findings) != 1 || report.Findings[0].ID != "budget-blocks-drain" || report.Findings[0].File() != "staging/all.yaml" {
+		t.Errorf("want the budget in staging only, got %+v", report.Findings)
+	}
+}

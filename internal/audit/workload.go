@@ -16,7 +16,7 @@ type Workload struct {
 	Object *Object
 	// Replicas is what is asked for; 1 when nothing is written, as the server has it.
 	Replicas int
-	// ReplicasWritten says whether the number is in the manifest.
+	// ReplicasWritten says whether the number is in the manifest; a server writes it into live objects.
 	ReplicasWritten bool
 	// Labels and Annotations are those of its pods.
 	Labels, Annotations map[string]string
@@ -40,7 +40,7 @@ var templates = map[string][]string{
 // newWorkload returns nil for an object that runs no pods, or whose pod cannot be read.
 func newWorkload(o *Object) *Workload {
 	keys, ok := templates[o.Group()+"/"+o.Kind]
-	if !ok {
+	if !ok || o.controlled() {
 		return nil
 	}
 	content, _ := o.at(keys...)
@@ -58,10 +58,26 @@ func newWorkload(o *Object) *Workload {
 	}
 	if replicas, ok := o.at("spec", "replicas"); ok {
 		if n, ok := replicas.(int64); ok {
-			w.Replicas, w.ReplicasWritten = int(n), true
+			_, live := o.at("metadata", "resourceVersion")
+			w.Replicas, w.ReplicasWritten = int(n), !live || strings.Contains(o.text("metadata", "annotations", lastApplied), `"replicas"`)
 		}
 	}
 	return w
+}
+
+// lastApplied holds what kubectl apply was given, by which one can tell what a server has added.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// controlled says whether another object made this one: what there is to say is said of that one.
+func (o *Object) controlled() bool {
+	v, _ := o.at("metadata", "ownerReferences")
+	owners, _ := v.([]any)
+	for _, owner := range owners {
+		if asMap(owner)["controller"] == true {
+			return true
+		}
+	}
+	return false
 }
 
 // words returns the entries of a map that are strings.
@@ -118,7 +134,7 @@ func (w *Workload) fewest() (replicas int, why string) {
 	for _, a := range w.Autoscalers {
 		return a.Minimum, a.Object.Kind + " " + a.Object.Name + " has a minimum of " + fmt.Sprint(a.Minimum)
 	}
-	if !w.ReplicasWritten {
+	if _, written := w.Object.at("spec", "replicas"); !written {
 		return w.Replicas, "no replicas are written, which is 1"
 	}
 	return w.Replicas, fmt.Sprintf("replicas is %d", w.Replicas)
@@ -237,6 +253,9 @@ func (inv *Inventory) addAutoscalers() {
 		inv.Autoscalers = append(inv.Autoscalers, a)
 	}
 	for _, o := range inv.of("autoscaling", "HorizontalPodAutoscaler") {
+		if o.controlled() {
+			continue // KEDA's, for a ScaledObject
+		}
 		add(o, "minReplicas", 1)
 	}
 	for _, o := range inv.of("keda.sh", "ScaledObject") {

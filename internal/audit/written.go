@@ -71,13 +71,14 @@ func checkFields(inv *Inventory, r *reporter) {
 	if inv.schemas == nil {
 		return
 	}
+	fields := map[*schemas.Schema]map[string][]namesake{}
 	for _, o := range inv.Objects {
 		group, version := o.Group(), o.APIVersion[strings.LastIndex(o.APIVersion, "/")+1:]
 		root := inv.schemas.Kind(group, version, o.Kind)
 		if root == nil {
 			continue
 		}
-		w := &walk{set: inv.schemas, root: root, object: o, reporter: r}
+		w := &walk{set: inv.schemas, root: root, object: o, reporter: r, fields: fields}
 		w.value(o.Content, root, "", 0)
 	}
 }
@@ -90,6 +91,8 @@ type walk struct {
 	root     *schemas.Schema
 	object   *Object
 	reporter *reporter
+	// fields is, by kind, where all fields are, by their lower-case names.
+	fields map[*schemas.Schema]map[string][]namesake
 }
 
 func (w *walk) value(v any, s *schemas.Schema, path string, depth int) {
@@ -105,7 +108,7 @@ func (w *walk) value(v any, s *schemas.Schema, path string, depth int) {
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		w.fields(v, s, path, depth)
+		w.members(v, s, path, depth)
 	case []any:
 		for i, item := range v {
 			w.value(item, s.Items, path+"["+strconv.Itoa(i)+"]", depth+1)
@@ -118,7 +121,7 @@ func (w *walk) value(v any, s *schemas.Schema, path string, depth int) {
 	}
 }
 
-func (w *walk) fields(m map[string]any, s *schemas.Schema, path string, depth int) {
+func (w *walk) members(m map[string]any, s *schemas.Schema, path string, depth int) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		at := join(path, key)
 		switch property := s.Properties[key]; {
@@ -154,120 +157,6 @@ func (w *walk) unknown(v any, s *schemas.Schema, path, key string) {
 		d.remedy = "Write it as " + right + "."
 	}
 	w.report("field-unknown", d)
-}
-
-// placeFor returns the path at which an unknown field most likely belongs, or "".
-func (w *walk) placeFor(s *schemas.Schema, path, key string, v any) string {
-	if name := w.similar(s, key, v); name != "" {
-		return join(path, name)
-	}
-	search := search{walk: w, key: key, value: v, from: steps(path)}
-	search.look(w.root, "", 0)
-	return search.best
-}
-
-// similar returns a field of the same object whose name is a slip of the pen away and that takes the value.
-func (w *walk) similar(s *schemas.Schema, key string, v any) string {
-	best, least := "", 3
-	if len(key) < 6 {
-		least = 2
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		property := w.set.Resolve(s.Properties[name])
-		if property == nil || !fits(v, property.Type) {
-			continue
-		}
-		d := distance(strings.ToLower(name), strings.ToLower(key))
-		if d < least {
-			best, least = name, d
-		}
-	}
-	if best != "" {
-		return best
-	}
-	longest := max(7, len(key)*2/3) // as minReplicas for minReplicaCount
-	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		property := w.set.Resolve(s.Properties[name])
-		if n := sharedPrefix(name, key); n > longest && property != nil && fits(v, property.Type) {
-			best, longest = name, n
-		}
-	}
-	return best
-}
-
-func sharedPrefix(a, b string) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
-}
-
-// search looks for a field by its name all over a kind.
-type search struct {
-	walk  *walk
-	key   string
-	value any
-	from  []string
-	best  string
-	score int
-}
-
-// look tries the fields of a schema; a list is entered through the index under which the unknown field stands, else its first.
-func (s *search) look(schema *schemas.Schema, path string, depth int) {
-	schema = s.walk.set.Resolve(schema)
-	if schema == nil || depth > 9 || path == "status" || path == "metadata" && len(s.from) > 0 && s.from[0] != "metadata" {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
-		at, property := join(path, name), s.walk.set.Resolve(schema.Properties[name])
-		if property == nil {
-			continue
-		}
-		if strings.EqualFold(name, s.key) && fits(s.value, property.Type) && s.keeps(property) {
-			s.offer(at)
-		}
-		s.look(property, at, depth+1)
-	}
-	if schema.Items != nil {
-		index := 0
-		if own := steps(path); len(own) < len(s.from) && slices.Equal(own, s.from[:len(own)]) {
-			index, _ = strconv.Atoi(s.from[len(own)])
-		}
-		s.look(schema.Items, path+"["+strconv.Itoa(index)+"]", depth+1)
-	}
-}
-
-// keeps says whether a field would keep the first level of a value that is a map: a namesake of other shape is not meant.
-func (s *search) keeps(property *schemas.Schema) bool {
-	m, ok := s.value.(map[string]any)
-	if !ok || property.Open || property.Values != nil {
-		return true
-	}
-	for key := range m {
-		if property.Properties[key] == nil {
-			return false
-		}
-	}
-	return true
-}
-
-// offer keeps the path that is nearest: the fewest steps up from where the field stands and down again. Aside, that is up and then
-// down, it must lead to something that is written: a namesake below another kind of volume is not meant.
-func (s *search) offer(at string) {
-	own := steps(at)
-	shared := 0
-	for shared < len(own)-1 && shared < len(s.from) && own[shared] == s.from[shared] {
-		shared++
-	}
-	up, down := len(s.from)-shared, len(own)-1-shared
-	if up > 0 && down > 0 && !s.walk.has(own[:len(own)-1]) {
-		return
-	}
-	score := up + down
-	if s.best == "" || score < s.score {
-		s.best, s.score = at, score
-	}
 }
 
 // has says whether something is written under a path.
@@ -443,30 +332,6 @@ func shown(v any) string {
 		return string(runes[:57]) + "..."
 	}
 	return text
-}
-
-// distance is the number of letters to insert, remove, change or swap (neighbours) to get from a to b.
-func distance(a, b string) int {
-	before, previous := make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range previous {
-		previous[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		current := make([]int, len(b)+1)
-		current[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			current[j] = min(previous[j]+1, current[j-1]+1, previous[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				current[j] = min(current[j], before[j-2]+1)
-			}
-		}
-		before, previous = previous, current
-	}
-	return previous[len(b)]
 }
 
 func checkDuplicates(inv *Inventory, r *reporter) {

@@ -137,6 +137,28 @@ func BenchmarkAudit10000(b *testing.B) {
 	}
 }
 
+// The same when every Deployment has fields that no server keeps, which are searched for all over the kind.
+func BenchmarkAudit10000Broken(b *testing.B) {
+	folder := writeApplications(b, 2000, 50)
+	for i := range 2000 {
+		name := filepath.Join(folder, fmt.Sprintf("app-%d.yaml", i))
+		text, err := os.ReadFile(name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		broken := strings.Replace(string(text), "  strategy:\n", "  minReady: 1\n  terminationGracePeriodSeconds: 60\n  strategy:\n", 1)
+		if err := os.WriteFile(name, []byte(broken), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		err := runAudit(auditFlags{files: []string{folder}, output: "table", severity: "info", failOn: "warning"}, strings.NewReader(""), io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), "4000 findings") {
+			b.Fatalf("want 4000 findings, got %v", err)
+		}
+	}
+}
+
 // The same kinds of manifests are clean, so that the benchmark measures what a healthy repository takes.
 func TestBenchmarkManifestsAreClean(t *testing.T) {
 	out, errOut, code := runCommand(t, "", "audit", "-f", writeApplications(t, 20, 3))

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -11,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/segue-dev/segue/internal/audit"
 )
@@ -28,8 +25,8 @@ type manifests struct {
 	notes []string
 }
 
-// loader reads files one after the other and keeps count of the bytes.
-type loader struct {
+// reader reads files one after the other and keeps count of the bytes.
+type reader struct {
 	documents []audit.Document
 	notes     []string
 	left      int64
@@ -37,19 +34,48 @@ type loader struct {
 
 // loadManifests reads files, folders and, for "-", standard input. A document that is broken is a problem beside the others; an
 // input that cannot be read at all is an error.
-func loadManifests(inputs []string, in io.Reader) (manifests, error) {
-	l := &loader{left: maxInput}
+func loadManifests(inputs []string, charts chartInputs, in io.Reader) (manifests, error) {
+	l := &reader{left: maxInput}
 	for _, input := range inputs {
 		if err := l.input(input, in); err != nil {
 			return manifests{}, err
 		}
 	}
+	var values []*audit.Object
+	for _, folder := range charts.folders {
+		given, err := l.loadChart(folder, charts.values)
+		if err != nil {
+			return manifests{}, err
+		}
+		values = append(values, given...)
+	}
 	loaded := parseDocuments(l.documents)
-	loaded.notes = l.notes
+	loaded.objects = append(loaded.objects, values...)
+	loaded.notes = append(l.notes, loaded.leaveOutTemplates(inputs)...)
+	if len(loaded.objects)+len(loaded.problems) == 0 {
+		loaded.notes = append(loaded.notes, "no Kubernetes object was found in "+strings.Join(append(slices.Clone(inputs), charts.folders...), ", "))
+	}
 	return loaded, nil
 }
 
-func (l *loader) input(input string, in io.Reader) error {
+// leaveOutTemplates turns the problems of templates that were met in a folder into one note a file; those that were asked for by name
+// stay problems.
+func (m *manifests) leaveOutTemplates(inputs []string) []string {
+	var notes []string
+	m.problems = slices.DeleteFunc(m.problems, func(p audit.Problem) bool {
+		if !p.Template || slices.Contains(inputs, p.File) || p.File == "-" {
+			return false
+		}
+		note := p.File + " looks like a template and was left out where it is no YAML: audit what is rendered from it"
+		if len(notes) == 0 || notes[len(notes)-1] != note {
+			notes = append(notes, note)
+		}
+		return true
+	})
+	return notes
+}
+
+func (l *reader) input(input string, in io.Reader) error {
 	if input == "-" {
 		return l.read("-", in)
 	}
@@ -57,13 +83,20 @@ func (l *loader) input(input string, in io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("read manifests: %w", err)
 	}
+	if info.IsDir() && kustomizationOf(input) != "" {
+		return l.kustomize(input)
+	}
+	if info.IsDir() && exists(filepath.Join(input, "Chart.yaml")) {
+		_, err := l.loadChart(input, nil)
+		return err
+	}
 	if info.IsDir() {
 		return l.folder(input)
 	}
 	return l.file(input)
 }
 
-func (l *loader) file(name string) error {
+func (l *reader) file(name string) error {
 	file, err := os.Open(name)
 	if err != nil {
 		return fmt.Errorf("read manifests: %w", err)
@@ -72,7 +105,7 @@ func (l *loader) file(name string) error {
 	return l.read(filepath.ToSlash(name), file)
 }
 
-func (l *loader) read(name string, from io.Reader) error {
+func (l *reader) read(name string, from io.Reader) error {
 	text, err := io.ReadAll(io.LimitReader(from, l.left+1))
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
@@ -86,7 +119,7 @@ func (l *loader) read(name string, from io.Reader) error {
 
 // folder reads the YAML and JSON files of a folder and of those below, but not what is no manifest though it is YAML: templates and
 // values of Helm charts, and the files that a kustomization lists as patches.
-func (l *loader) folder(root string) error {
+func (l *reader) folder(root string) error {
 	patches := map[string]bool{}
 	return filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -107,14 +140,14 @@ func (l *loader) folder(root string) error {
 }
 
 // enter decides whether a folder is walked, and notes what its kustomization lists as patches.
-func (l *loader) enter(root, name string, patches map[string]bool) error {
+func (l *reader) enter(root, name string, patches map[string]bool) error {
 	base := filepath.Base(name)
 	if name != root && (strings.HasPrefix(base, ".") || base == "node_modules" || base == "vendor") {
 		return filepath.SkipDir
 	}
 	if base == "templates" && exists(filepath.Join(filepath.Dir(name), "Chart.yaml")) {
 		chart := filepath.ToSlash(filepath.Dir(name))
-		l.notes = append(l.notes, fmt.Sprintf("%s is a Helm chart and was left out: helm template %s | segue audit -f -", chart, chart))
+		l.notes = append(l.notes, fmt.Sprintf("%s is a Helm chart and was left out: segue audit --chart %s", chart, chart))
 		return filepath.SkipDir
 	}
 	found, err := kustomizationPatches(name)
@@ -125,45 +158,9 @@ func (l *loader) enter(root, name string, patches map[string]bool) error {
 		patches[patch] = true
 	}
 	if len(found) > 0 {
-		l.notes = append(l.notes, fmt.Sprintf("%s patches its resources, and they were read unpatched: kubectl kustomize %s | segue audit -f -", filepath.ToSlash(name), filepath.ToSlash(name)))
+		l.notes = append(l.notes, fmt.Sprintf("%s patches its resources, and they were read unpatched: segue audit -f %s", filepath.ToSlash(name), filepath.ToSlash(name)))
 	}
 	return nil
-}
-
-// kustomizationPatches returns the files that the kustomization of a folder lists as patches, or as values of a generator.
-func kustomizationPatches(folder string) ([]string, error) {
-	var patches []string
-	for _, name := range []string{"kustomization.yaml", "kustomization.yml", "Kustomization"} {
-		file := filepath.Join(folder, name)
-		if info, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
-			continue
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("read manifests: %w", err)
-		}
-		var k struct {
-			Patches               []struct{ Path string }
-			PatchesStrategicMerge []yaml.Node             `yaml:"patchesStrategicMerge"`
-			PatchesJSON6902       []struct{ Path string } `yaml:"patchesJson6902"`
-			Transformers          []yaml.Node
-		}
-		if yaml.Unmarshal(text, &k) != nil {
-			continue // it is read like any other file, and reported there
-		}
-		add := func(path string) {
-			if path != "" && !strings.Contains(path, "\n") {
-				patches = append(patches, filepath.Join(folder, filepath.FromSlash(path)))
-			}
-		}
-		for _, p := range append(k.Patches, k.PatchesJSON6902...) {
-			add(p.Path)
-		}
-		for _, n := range append(k.PatchesStrategicMerge, k.Transformers...) {
-			add(n.Value)
-		}
-	}
-	return patches, nil
 }
 
 func exists(name string) bool {

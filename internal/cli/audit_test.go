@@ -52,7 +52,7 @@ func TestAuditGolden(t *testing.T) {
 			if code != ExitFindings {
 				t.Errorf("exit code %d, want 1: %s", code, errOut)
 			}
-			if !strings.Contains(errOut, "is a Helm chart and was left out") || !strings.Contains(errOut, "kubectl kustomize") {
+			if !strings.Contains(errOut, "is a Helm chart and was left out") || !strings.Contains(errOut, "read unpatched") {
 				t.Errorf("the notes lack the chart or the kustomization: %s", errOut)
 			}
 			file := filepath.Join("testdata", "audit-golden", name)
@@ -137,7 +137,8 @@ func TestAuditExitCodes(t *testing.T) {
 		code int
 		says string
 	}{
-		"nothing found":     {"", []string{"-f", "-"}, ExitSafe, ""},
+		"nothing to find":   {"", []string{"-f", "-"}, ExitSafe, "no Kubernetes object was found in -"},
+		"a chart's folder":  {"", []string{"-f", "testdata/audit-chart"}, ExitFindings, "findings of severity"},
 		"a warning":         {warning, []string{"-f", "-"}, ExitFindings, "1 finding of severity warning or worse"},
 		"fail on error":     {warning, []string{"-f", "-", "--fail-on", "error"}, ExitSafe, ""},
 		"fail never":        {warning, []string{"-f", "-", "--fail-on", "never"}, ExitSafe, ""},
@@ -173,9 +174,128 @@ func TestAuditBaseline(t *testing.T) {
 	}
 }
 
+// A chart is rendered with Helm's library, subcharts too; what comes out is audited, and values that nothing reads are named.
+func TestAuditChart(t *testing.T) {
+	out, errOut, code := runCommand(t, "", "audit", "--chart", "testdata/audit-chart", "--values", "testdata/audit-values.yaml", "-o", "json")
+	if code != ExitFindings {
+		t.Fatalf("exit code %d: %s", code, errOut)
+	}
+	want := []string{
+		"chart-value-unread chart.audit.segue.dev/v1/Values//shop queue.nmae",
+		"chart-value-unread chart.audit.segue.dev/v1/Values//shop replicas",
+		"budget-blocks-drain policy/v1/PodDisruptionBudget//shop-web spec.minAvailable",
+		"budget-counts-broken-pods policy/v1/PodDisruptionBudget//shop-web spec.unhealthyPodEvictionPolicy",
+		"grace-zero v1/Pod//cache spec.terminationGracePeriodSeconds",
+		"bare-pod v1/Pod//cache ",
+	}
+	var doc struct {
+		Findings []struct{ ID, Object, Path, Effective string }
+	}
+	if err := json.Unmarshal([]byte(out), &doc); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range doc.Findings {
+		got = append(got, f.ID+" "+f.Object+" "+f.Path)
+		if f.Path == "replicas" && f.Effective != "web.replicas is 1 (the chart's default)" {
+			t.Errorf("in force for replicas: %s", f.Effective)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestAuditChartProblems(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		says string
+	}{
+		"no chart":               {[]string{"--chart", auditFolder}, "has no Chart.yaml"},
+		"no values":              {[]string{"--chart", "testdata/audit-chart", "--values", "testdata/none.yaml"}, "none.yaml"},
+		"values without a chart": {[]string{"-f", "-", "--values", "testdata/audit-values.yaml"}, "--chart"},
+		"a template that fails":  {[]string{"--chart", "testdata/audit-chart-broken"}, "web.yaml:3"},
+		"a missing dependency":   {[]string{"--chart", "testdata/audit-chart-missing"}, "helm dependency build"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, errOut, code := runCommand(t, "", append([]string{"audit"}, test.args...)...); code != ExitFailure || !strings.Contains(errOut, test.says) {
+				t.Errorf("exit code %d, want 2; said %q, want in it %q", code, errOut, test.says)
+			}
+		})
+	}
+}
+
+// A folder with a kustomization is built, with its patches; what would have to be downloaded is refused.
+func TestAuditKustomization(t *testing.T) {
+	out, errOut, code := runCommand(t, "", "audit", "-f", auditFolder+"/overlay", "-o", "json")
+	if code != ExitFindings || !strings.Contains(out, `"object":"apps/v1/Deployment/shop/web"`) || !strings.Contains(out, `"path":"spec.zzz"`) {
+		t.Errorf("exit code %d, want the patch's field among the findings: %s%s", code, out, errOut)
+	}
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte("resources:\n- https://example.com/base?ref=v1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, errOut, code := runCommand(t, "", "audit", "-f", folder); code != ExitFailure || !strings.Contains(errOut, "downloads nothing") {
+		t.Errorf("exit code %d, want 2: %s", code, errOut)
+	}
+}
+
+// --diff says what a change would do and nothing of what is wrong anyway.
+func TestAuditDiff(t *testing.T) {
+	folder := t.TempDir()
+	text, err := os.ReadFile(notify + "/pools.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(text), "expireAfter: 336h", "expireAfter: 100h", 1)
+	if err := os.WriteFile(filepath.Join(folder, "pools.yaml"), []byte(changed), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, errOut, code := runCommand(t, "", "audit", "--diff", notify+"/pools.yaml", "-f", folder, "-o", "json")
+	want := `{"schema":"segue.dev/audit/v1","findings":[{"id":"change-drifts-nodes","severity":"warning","object":"karpenter.sh/v1/NodePool//steady","path":"spec.template",` +
+		`"message":"spec.expireAfter changes: all nodes of the pool drift and are replaced","effective":"about 10 rounds at the pool's budgets","remedy":`
+	if code != ExitFindings || !strings.HasPrefix(out, want) {
+		t.Errorf("exit code %d, %s%s", code, out, errOut)
+	}
+	if out, errOut, code := runCommand(t, "", "audit", "--diff", notify, "-f", notify); code != ExitSafe || !strings.HasPrefix(out, "no findings") {
+		t.Errorf("no change: exit code %d, %s%s", code, out, errOut)
+	}
+	if _, errOut, code := runCommand(t, "", "audit", "--diff", "testdata/none.yaml", "-f", notify); code != ExitFailure || !strings.Contains(errOut, "--diff") {
+		t.Errorf("no such file: exit code %d, %s", code, errOut)
+	}
+}
+
+// --compare says where another environment differs.
+func TestAuditCompare(t *testing.T) {
+	folder := t.TempDir()
+	for name, text := range example(t) {
+		if name == "api.yaml" {
+			text = strings.Replace(text, "terminationGracePeriodSeconds: 60", "terminationGracePeriodSeconds: 90", 1)
+		}
+		if name == "agents.yaml" {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, errOut, code := runCommand(t, "", "audit", "-f", folder, "--compare", notify)
+	for _, wanted := range []string{"only " + notify + " has the DaemonSet agent", "90 here, 60 there", "2 warning in "} {
+		if !strings.Contains(out, wanted) {
+			t.Errorf("lacks %q", wanted)
+		}
+	}
+	if code != ExitFindings {
+		t.Errorf("exit code %d: %s%s", code, out, errOut)
+	}
+	if _, errOut, code := runCommand(t, "", "audit", "-f", folder, "--compare", notify, "--diff", notify); code != ExitFailure {
+		t.Errorf("both: exit code %d, %s", code, errOut)
+	}
+}
+
 // Reading stops at a bound, whatever comes.
 func TestAuditEndlessInput(t *testing.T) {
-	l := &loader{left: 1 << 20}
+	l := &reader{left: 1 << 20}
 	if err := l.read("-", endless{}); err == nil || !strings.Contains(err.Error(), "audit them in parts") {
 		t.Errorf("got %v", err)
 	}

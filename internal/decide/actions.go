@@ -23,8 +23,8 @@ func (f facts) actions(w World, v Verdict) []Action {
 	return append(f.grant(w), f.letGo(w, v)...)
 }
 
-// hold records the Handover, marks the pod and asks for its replacement, in this order: whatever is cut off in between is
-// found again from the record.
+// hold records the Handover first, then asks for the replacement and marks the pod: whatever is cut off in between is found
+// again from the record.
 func (f facts) hold(w World, v Verdict) []Action {
 	var as []Action
 	if f.held {
@@ -37,11 +37,13 @@ func (f facts) hold(w World, v Verdict) []Action {
 	if h == nil {
 		as = append(as, Action{Kind: CreateHandover, Signal: f.signal, PodUID: w.Pod.UID})
 	}
-	if value := f.mark(w); value != "" {
-		as = append(as, Action{Kind: MarkPod, PodUID: w.Pod.UID, Value: value})
-	}
+	// The new pod's start is what takes time, so the rollout comes first; Karpenter looks for a seat a second later at the
+	// earliest, and the guard holds the pod meanwhile.
 	if f.plan.restart {
 		as = append(as, Action{Kind: RestartRollout, Value: w.Now.UTC().Format("2006-01-02T15:04:05.000Z07:00")})
+	}
+	if value := f.mark(w); value != "" {
+		as = append(as, Action{Kind: MarkPod, PodUID: w.Pod.UID, Value: value})
 	}
 	if f.plan.release {
 		as = append(as, Action{Kind: TakeControl, PodUID: w.Pod.UID})

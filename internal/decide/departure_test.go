@@ -62,7 +62,7 @@ func TestDeparture(t *testing.T) {
 		phase   v1alpha1.Phase // what SetStatus writes; not compared when empty
 	}{
 		"E1: the only pod is replaced first": {onePod(), Hold, ReasonRolloutStarted,
-			[]ActionKind{CreateHandover, MarkPod, RestartRollout, SetStatus}, ""},
+			[]ActionKind{CreateHandover, RestartRollout, MarkPod, SetStatus}, ""},
 		"E9: a pod that is not Ready goes at once": {with(onePod(), func(w *World) { w.Pod.Ready = false }), Allow, ReasonPodNotCounted, nil, ""},
 		"E10: a rollout in flight is waited for": {with(onePod(), func(w *World) { w.Workload.Deployment.Settled = false }), Hold, ReasonRolloutInFlight,
 			[]ActionKind{CreateHandover, MarkPod, SetStatus}, ""},
@@ -99,7 +99,7 @@ func TestDeparture(t *testing.T) {
 		"a pod on a cordoned node does not count": {with(withSome(onePod()), func(w *World) {
 			w.Budgets = nil
 			w.Nodes["b"] = Node{Name: "b", Hint: "Cordoned"}
-		}), Hold, ReasonRolloutStarted, []ActionKind{CreateHandover, MarkPod, RestartRollout, SetStatus}, ""},
+		}), Hold, ReasonRolloutStarted, []ActionKind{CreateHandover, RestartRollout, MarkPod, SetStatus}, ""},
 		"E12: Recreate": {with(onePod(), func(w *World) { w.Workload.Deployment.Recreate = true }), Hold, ReasonMustStaySingle,
 			[]ActionKind{CreateHandover, MarkPod, SetStatus}, ""},
 		"E13: maxSurge 0": {with(onePod(), func(w *World) { w.Workload.Deployment.MaxSurge, w.Workload.Deployment.MaxUnavailable = 0, 1 }), Hold, ReasonMustStaySingle,
@@ -153,7 +153,7 @@ func TestDeparture(t *testing.T) {
 			n := w.Nodes["a"]
 			n.TerminatesAt = start.Add(71 * time.Second)
 			w.Nodes["a"] = n
-		}), Hold, ReasonRolloutStarted, []ActionKind{CreateHandover, MarkPod, RestartRollout, SetStatus}, ""},
+		}), Hold, ReasonRolloutStarted, []ActionKind{CreateHandover, RestartRollout, MarkPod, SetStatus}, ""},
 		"E32: the node stays after all": {with(onePod(), func(w *World) {
 			w.Nodes["a"] = Node{Name: "a"}
 			w.Handover = handover(time.Minute, v1alpha1.PhaseWaiting)
@@ -179,7 +179,7 @@ func TestDeparture(t *testing.T) {
 		"a cancelled handover does not stand in the way of a new one": {with(onePod(), func(w *World) {
 			w.Handover = handover(20*time.Minute, v1alpha1.PhaseCancelled)
 			w.Handover.Finished = start.Add(-10 * time.Minute)
-		}), Hold, ReasonRolloutStarted, []ActionKind{DeleteHandover, CreateHandover, MarkPod, RestartRollout, SetStatus}, ""},
+		}), Hold, ReasonRolloutStarted, []ActionKind{DeleteHandover, CreateHandover, RestartRollout, MarkPod, SetStatus}, ""},
 		"the pod is gone and its replacement serves": {with(onePod(), func(w *World) {
 			w.Handover = handover(time.Minute, v1alpha1.PhaseReleasing)
 			w.Pod, w.Pods[0].Name, w.Pods[0].Node = nil, "p1", "b"

@@ -60,7 +60,7 @@ func (l *Lab) Stop() error {
 type Operator interface {
 	// Died receives once, when the operator ends unasked.
 	Died() <-chan error
-	// Kill ends it with SIGKILL; like a control plane's, its end is then wanted only if Restart follows.
+	// Kill ends it with SIGKILL, for good unless Restart follows. That is asked for, so it is no death.
 	Kill() error
 	// Restart ends it, if it still runs, starts it again and returns when it is ready.
 	Restart(ctx context.Context) error

@@ -2,6 +2,7 @@ package handover_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/segue-dev/segue/api/v1alpha1"
 	"github.com/segue-dev/segue/lab/install"
@@ -71,12 +73,26 @@ func TestE35_StaleUIDAndMissingPod(t *testing.T) {
 	b := setUp(t, v1alpha1.ProtectionEnabled, "a", "b")
 	b.deploy("web", []string{"a"}, nil)
 	pod := b.podOn("web", "a")
+	generous := budget(b.namespace, "web", intstr.FromInt32(0))
+	b.create(generous)
+	b.eventually("the budget allows a disruption", func() error {
+		b.must(lab.client.Get(b.ctx, client.ObjectKeyFromObject(generous), generous))
+		if generous.Status.DisruptionsAllowed != 1 {
+			return fmt.Errorf("it allows %d", generous.Status.DisruptionsAllowed)
+		}
+		return nil
+	})
 	stale := types.UID("11111111-1111-1111-1111-111111111111")
 	err := b.evict(pod.Name, func(e *policyv1.Eviction) {
 		e.DeleteOptions = &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &stale}}
 	})
 	if !apierrors.IsConflict(err) {
 		t.Errorf("stale UID: %v, want a conflict", err)
+	}
+	// The API server would say so, too, but only after it has taken the disruption from the budget.
+	b.must(lab.client.Get(b.ctx, client.ObjectKeyFromObject(generous), generous))
+	if generous.Status.DisruptionsAllowed != 1 || len(generous.Status.DisruptedPods) != 0 {
+		t.Errorf("the budget allows %d and counts %v, want 1 and none", generous.Status.DisruptionsAllowed, generous.Status.DisruptedPods)
 	}
 	if err := b.evict("no-such-pod", nil); !apierrors.IsNotFound(err) {
 		t.Errorf("missing pod: %v, want not found", err)
@@ -222,4 +238,7 @@ func TestE37_OwnNamespaceIsNeverHeld(t *testing.T) {
 	b.taint("a")
 	b.must(own.evict(old.Name, nil))
 	own.gone(old)
+	if n, hs := own.revisions("segue"), len(own.handovers()); n != 1 || hs != 0 {
+		t.Errorf("%d revisions and %d handovers, want 1 and 0", n, hs)
+	}
 }

@@ -39,6 +39,10 @@ func (b *bench) awaitReleased(old corev1.Pod) {
 		if c := metav1.GetControllerOf(p); c == nil || c.Kind != "Handover" || len(b.pods("web")) != 2 {
 			return fmt.Errorf("controller %v, pods %v", c, names(b.pods("web")))
 		}
+		// The ReplicaSet must stay an owner, else the pod goes with its Handover.
+		if len(p.OwnerReferences) != 2 || p.OwnerReferences[1].Kind != "ReplicaSet" || *p.OwnerReferences[1].Controller {
+			b.Fatalf("owners %+v, want the Handover as controller and the ReplicaSet as a plain owner", p.OwnerReferences)
+		}
 		return nil
 	})
 }
